@@ -1,0 +1,178 @@
+"""Launches experiments: the only file that knows flags.
+
+    python launch.py --config=experiments/char_gpt.py --workdir=runs/gpt --config.model.depth=8
+    python launch.py --workdir=runs/gpt --mode=eval
+    python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
+"""
+
+import ast
+import json
+import os
+import pathlib
+import runpy
+import sys
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from seqjax.errors import UserError
+
+MODES = ('train', 'eval', 'generate')
+
+flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
+flags.DEFINE_enum('mode', 'train', MODES, 'What to do; eval and generate read the config that the run saved.')
+flags.DEFINE_string('checkpoint', 'latest', "For eval and generate: 'latest', 'best' or a step.")
+flags.DEFINE_integer('cpu_devices', 0, 'Simulate this many devices on the CPU.', lower_bound=0)
+flags.DEFINE_string('coordinator', None, "HOST:PORT of process 0 when several processes train together, or 'auto' on a cluster.")
+flags.DEFINE_integer('processes', 1, 'How many processes there are, with --coordinator.')
+flags.DEFINE_integer('process', 0, 'Which of them this is, with --coordinator.')
+FLAGS = flags.FLAGS
+
+
+def main(argv):
+    import jax
+
+    from seqjax import config as configs
+    from seqjax import parallel, train
+
+    del argv
+    logging.set_verbosity(logging.ERROR)  # Orbax and grain tell their story at the lower levels
+    config = FLAGS.config
+    configs.validate(config)
+    jax.config.update('jax_compilation_cache_dir', _cache_directory())
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.5)
+    if FLAGS.cpu_devices:
+        jax.config.update('jax_num_cpu_devices', FLAGS.cpu_devices)
+    if FLAGS.coordinator:
+        parallel.start_processes(FLAGS.coordinator, FLAGS.processes, FLAGS.process)
+
+    if FLAGS.mode == 'train':
+        try:
+            result = train.train(config, FLAGS.workdir)
+        except train.Interrupted as interrupted:
+            print(interrupted, file=sys.stderr)
+            sys.exit(interrupted.exit_code)
+        print(json.dumps(result, indent=2))
+        print(f'run directory: {FLAGS.workdir} (loss curve: {pathlib.Path(FLAGS.workdir) / "loss.png"})')
+    elif FLAGS.mode == 'eval':
+        print(json.dumps(train.evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
+    else:
+        print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
+
+
+def _cache_directory():
+    """Where compiled programs are kept between runs."""
+    home = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+    return os.environ.get('SEQJAX_CACHE') or str(pathlib.Path(home) / 'seqjax' / 'xla')
+
+
+def parse(argv):
+    """Flags from the command line; every mistake in them becomes one sentence that says what to type instead."""
+    words = argv[1:]
+    if not words:
+        print(_what_to_type())
+        sys.exit(0)
+    if {'--help', '-h', '-help'} & set(words):
+        print(f'{__doc__}\n{FLAGS.main_module_help()}\n{_what_to_type()}')
+        sys.exit(0)
+    file, workdir = _value_of('config', words), _value_of('workdir', words)
+    if file is None and workdir and (pathlib.Path(workdir) / 'config.json').is_file():
+        from seqjax.train.run_directory import RunDirectory
+
+        config_flags.DEFINE_config_dict('config', RunDirectory(workdir).saved_config(), 'The config that the run saved.')
+    else:
+        _check_config_file(file, words)
+        config_flags.DEFINE_config_file('config', None, 'The experiment file; --config.a.b=c changes one of its fields.')
+    try:
+        left = FLAGS(argv)
+    except (AttributeError, KeyError):  # what ml_collections raises for a field that does not exist
+        raise UserError(_unknown_field(file, workdir, words)) from None
+    except flags.IllegalFlagValueError as error:
+        raise UserError(_wrong_value(str(error))) from None
+    except flags.Error as error:
+        raise UserError(str(error)) from None
+    if len(left) > 1:
+        raise UserError(f"'{left[1]}' is left over: options are written --name=value"
+                        + (f', as in --config.{left[1]}' if '=' in left[1] else ''))
+    if not FLAGS.workdir:
+        raise UserError('--workdir is missing: name the directory for the run, as in --workdir=runs/first')
+    return left
+
+
+def _value_of(name, words):
+    """The value of flag `name` before flags are parsed: which config there is decides which flags there are."""
+    for word, after in zip(words, [*words[1:], None]):
+        if word in (f'--{name}', f'-{name}'):
+            return after
+        if word.startswith((f'--{name}=', f'-{name}=')):
+            return word.partition('=')[2]
+    return None
+
+
+def _check_config_file(file, words):
+    if file is None:
+        raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n' + _what_to_type())
+    path = pathlib.Path(file.partition(':')[0])
+    if not path.is_file():
+        near = [str(known) for known in _experiments() if path.stem == known.stem]
+        raise UserError(f'--config={file}: no such file; ' + (f'did you mean {near[0]}?' if near else
+                        f'the experiments are: {", ".join(map(str, _experiments()))}'))
+    if path.suffix != '.py':
+        raise UserError(f'--config={file}: an experiment is a Python file with get_config()')
+
+
+def _unknown_field(file, workdir, words):
+    from seqjax import config as configs
+    from seqjax.train.run_directory import RunDirectory
+
+    config = _load_config(file) if file else RunDirectory(workdir).saved_config()
+    known = configs.flatten(config)
+    for word in words:
+        name = word.lstrip('-').partition('=')[0].removeprefix('no')
+        if name.startswith('config.') and name.removeprefix('config.') not in known:
+            return configs.unknown_field(name.removeprefix('config.'), config)
+    return f'the config {file or workdir} has no such field'
+
+
+def _load_config(file):
+    path, _, argument = file.partition(':')
+    get_config = runpy.run_path(path)['get_config']
+    return get_config(argument) if argument else get_config()
+
+
+def _wrong_value(message):
+    """'flag --config.train.steps=abc: invalid literal for int() ...' -> what the field takes instead."""
+    flag, _, reason = message.removeprefix('flag ').partition(': ')
+    for kind in ('int', 'float', 'bool'):
+        if f'{kind}()' in reason or f'to {kind}' in reason or f'{kind}:' in reason:
+            reason = f'must be {dict(int="a whole number", float="a number", bool="true or false")[kind]}'
+    return f'{flag}: {reason}'
+
+
+def _experiments():
+    return sorted(pathlib.Path(__file__).parent.joinpath('experiments').glob('*.py'))
+
+
+def _what_to_type():
+    lines = ['To train:  python launch.py --config=experiments/NAME.py --workdir=DIR [--config.model.width=256 ...]',
+             'After it:  python launch.py --workdir=DIR --mode=eval|generate', '', 'Experiments:']
+    for path in _experiments():
+        first_line = (ast.get_docstring(ast.parse(path.read_text('utf-8'))) or '').partition('\n')[0]
+        lines.append(f'  experiments/{path.name:20} {first_line}')
+    return '\n'.join(lines)
+
+
+def run():
+    """Runs main; a mistake of the user ends in one sentence and exit code 2, an interrupted run in 128 + signal."""
+    try:
+        app.run(main, flags_parser=parse)
+    except UserError as error:
+        print(f'launch.py: {error}', file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print('\nstopped', file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == '__main__':
+    run()

@@ -1,0 +1,22 @@
+"""seqjax: sequence models in JAX, from the Elman RNN to the Transformer.
+
+    from seqjax import decode, models, nn, ops
+
+A room of the house is imported when it is first used, so `import seqjax` costs nothing.
+"""
+
+import importlib
+
+__version__ = '0.1.0'
+
+ROOMS = ('analysis', 'config', 'data', 'decode', 'errors', 'models', 'nn', 'ops', 'parallel', 'tasks', 'train')
+
+
+def __getattr__(name):
+    if name in ROOMS:
+        return importlib.import_module(f'seqjax.{name}')
+    raise AttributeError(f"module 'seqjax' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *ROOMS])

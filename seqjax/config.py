@@ -1,0 +1,198 @@
+"""The config of an experiment: every field with its default, what values it may have, and how it is saved."""
+
+import difflib
+import json
+import math
+
+from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
+
+from seqjax import models
+from seqjax.errors import FieldError, UserError, suggestion
+
+
+def defaults(model):
+    """All fields with their defaults; `config.model` has those of `model` ('gpt', 'lstm')."""
+    config = ConfigDict()
+    config.seed = 0
+    config.data = ConfigDict(dict(
+        source='python',          # 'python', 'file:PATH' or 'tfds:NAME'
+        directory='',             # where TFDS keeps its sets; '': its own default
+        held_out=0.1,             # the last part of the text, where the source has no validation split
+        tokenizer='char',         # 'char', 'byte' or 'bpe'
+        vocabulary=1024,          # tokens that 'bpe' learns; 'char' and 'byte' need no number
+        batch_size=32,            # rows of one step, over all devices
+        sequence_length=64,       # tokens of a row
+    ))
+    config.model = ConfigDict(dict(name=model, **models.fields(model)))
+    config.train = ConfigDict(dict(
+        steps=1000,
+        eval_every=250,           # 0: only at the end
+        eval_batches=0,           # 0: the whole held-out text
+        save_every=250,           # 0: only at the end
+        keep_latest=2,            # checkpoints
+        keep_best=1,              # and, apart from those, the ones with the lowest eval/loss
+        accumulate=1,             # micro-batches that a batch is cut into to save memory
+        max_skipped=10,           # stop after so many updates in a row that were not finite
+    ))
+    config.optimizer = ConfigDict(dict(
+        name='adamw',             # any optimizer of optax
+        learning_rate=1e-3,
+        schedule='cosine',        # 'constant', 'linear', 'cosine' or 'noam'
+        warmup_steps=100,
+        final_rate=0.1,           # what linear and cosine fall to, as a part of learning_rate
+        clip_norm=1.0,            # global norm of the gradient; 0: off
+        clip_value=0.0,           # every value of the gradient; 0: off
+        weight_decay=0.0,
+        no_decay='*bias,*scale',  # parameters without decay, as patterns over their paths
+        freeze='',                # parameters that are not trained: 'embedding/*,block_0/*'
+        rates='',                 # factors of the learning rate for parts: 'embedding/*=0.1,output/*=2'
+        ema=0.0,                  # decay of the running average of the parameters; 0: off
+        b1=placeholder(float),    # the four below are passed on where set
+        b2=placeholder(float),
+        eps=placeholder(float),
+        momentum=placeholder(float),
+    ))
+    config.parallel = ConfigDict(dict(
+        strategy='jit',           # 'jit' (sharded) or 'pmap' (data parallel)
+        data=-1,                  # devices along each axis of the mesh; -1: all that are left
+        fsdp=1,
+        tensor=1,
+        deadline=600,             # with several processes: give up when one step takes so many seconds
+    ))
+    config.decode = ConfigDict(dict(
+        prompt='\n',
+        samples=1,
+        max_new_tokens=500,
+        temperature=0.8,          # 0: greedy
+        top_k=0,                  # 0: all tokens
+        top_p=1.0,
+    ))
+    return config
+
+
+def validate(config):
+    """Raises a FieldError that names the first impossible value; needs no device and compiles nothing."""
+    for section in ('data', 'model', 'train', 'optimizer', 'parallel', 'decode'):
+        if section not in config:
+            raise UserError(f'config has no section {section!r}; start from seqjax.config.defaults(model)')
+    for field, (fits, reason) in _LIMITS.items():
+        section, name = field.split('.')
+        value = config[section][name]
+        if isinstance(value, float) and math.isnan(value) or not fits(value):
+            raise FieldError(f'config.{field}', value, reason)
+    if config.seed < 0:
+        raise FieldError('config.seed', config.seed, 'must be at least 0')
+    if config.data.batch_size % config.train.accumulate:
+        raise FieldError('config.train.accumulate', config.train.accumulate,
+                         f'must divide data.batch_size={config.data.batch_size}')
+    model = config.model.to_dict()
+    with_prefix('config.model', lambda: models.build(
+        model.pop('name'), vocabulary=2, context_length=config.data.sequence_length, **model))
+
+
+def with_prefix(prefix, function):
+    """Runs function(); a FieldError in it names its field with `prefix` in front, as the user would type it."""
+    try:
+        return function()
+    except FieldError as error:
+        field = error.field if error.field.startswith(prefix) else f'{prefix}.{error.field}'
+        raise FieldError(field, error.value, error.reason) from None
+
+
+def dumps(config):
+    return json.dumps(config.to_dict(), indent=2, sort_keys=True) + '\n'
+
+
+def loads(text):
+    """The config that `dumps` wrote, with today's defaults for fields that did not exist then."""
+    saved = json.loads(text)
+    config = defaults(saved['model']['name'])
+    for section, value in saved.items():
+        if isinstance(value, dict):
+            for field in value:
+                if field not in config[section]:
+                    raise UserError(f'saved config has a field {section}.{field} that this version of seqjax does not know; '
+                                    f'{suggestion(field, config[section])}')
+            config[section].update({field: v for field, v in value.items() if v is not None})
+        else:
+            config[section] = value
+    return config
+
+
+def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.save_every', 'train.keep_latest',
+                                      'train.keep_best', 'train.max_skipped', 'parallel', 'decode')):
+    """[(field, our value, their value)] where two configs describe different experiments.
+
+    What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.
+    """
+    ours, theirs = flatten(ours), flatten(theirs)
+    return [(field, ours.get(field), theirs.get(field)) for field in sorted(ours.keys() | theirs.keys())
+            if ours.get(field) != theirs.get(field) and not field.startswith(ignore)]
+
+
+def flatten(config):
+    """{'model.width': 128, ...}"""
+    flat = {}
+    for name, value in config.items():
+        if isinstance(value, ConfigDict):
+            flat.update({f'{name}.{field}': v for field, v in flatten(value).items()})
+        else:
+            flat[name] = value
+    return flat
+
+
+def unknown_field(path, config):
+    """The sentence for a field that does not exist: 'train.stesp' -> no field 'stesp' in config.train; did you mean ..."""
+    section, _, field = path.rpartition('.')
+    known = config
+    for name in filter(None, section.split('.')):
+        if not isinstance(known.get(name), ConfigDict):
+            return f"no section {section!r} in config; {suggestion(section, [k for k, v in config.items() if isinstance(v, ConfigDict)])}"
+        known = known[name]
+    where = f'config.{section}' if section else 'config'
+    kind = f' ({config.model.name})' if section == 'model' else ''
+    hint = suggestion(field, known)
+    if not section and not difflib.get_close_matches(field, known):  # 'learning_rate' instead of 'optimizer.learning_rate'
+        homes = [full for full in flatten(config) if full.rpartition('.')[2] == field]
+        hint = f"did you mean '{homes[0]}'?" if homes else hint
+    return f"no field '{field}' in {where}{kind}; {hint}"
+
+
+def _at_least(low):
+    return (lambda value: value >= low), f'must be at least {low}'
+
+
+def _between(low, high):
+    return (lambda value: low <= value < high), f'must be at least {low} and less than {high}'
+
+
+_POSITIVE = (lambda value: 0 < value < math.inf), 'must be a positive number'
+_OFF_OR_POSITIVE = (lambda value: 0 <= value < math.inf), 'must be a positive number, or 0 for off'
+_LIMITS = {
+    'data.held_out': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
+    'data.vocabulary': _at_least(1),
+    'data.batch_size': _at_least(1),
+    'data.sequence_length': _at_least(2),
+    'train.steps': _at_least(1),
+    'train.eval_every': _at_least(0),
+    'train.eval_batches': _at_least(0),
+    'train.save_every': _at_least(0),
+    'train.keep_latest': _at_least(1),
+    'train.keep_best': _at_least(0),
+    'train.accumulate': _at_least(1),
+    'train.max_skipped': _at_least(1),
+    'optimizer.learning_rate': _POSITIVE,
+    'optimizer.warmup_steps': _at_least(0),
+    'optimizer.final_rate': ((lambda value: 0 <= value <= 1), 'must be between 0 and 1'),
+    'optimizer.clip_norm': _OFF_OR_POSITIVE,
+    'optimizer.clip_value': _OFF_OR_POSITIVE,
+    'optimizer.weight_decay': _OFF_OR_POSITIVE,
+    'optimizer.ema': _between(0, 1),
+    'parallel.deadline': _at_least(1),
+    'decode.samples': _at_least(1),
+    'decode.max_new_tokens': _at_least(1),
+    'decode.temperature': ((lambda value: 0 <= value < math.inf), 'must be at least 0 (0 is greedy)'),
+    'decode.top_k': _at_least(0),
+    'decode.top_p': ((lambda value: 0 < value <= 1), 'must be more than 0 and at most 1'),
+}

@@ -1,0 +1,89 @@
+"""Continuing text, token by token, in one compiled loop that knows no model.
+
+A model takes part by three names:
+
+    model.context_length                      how many tokens it can look at; None: any number
+    model.initial_state(batch, max_length)    its memory before the first token
+    model.extend(state, tokens, lengths)      reads tokens [B, T] and returns (state, logits [B, T, V])
+
+A recurrent model's state is its hidden vectors, a Transformer's is its cache of keys and values. When a cache is full,
+that row's context is cut to its last half and read again: memory stays bounded and most steps still cost one token.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from seqjax.decode.sampling import Sampler
+from seqjax.errors import FieldError
+
+
+def generate(model, params, prompts, *, key, max_new_tokens, sampler=Sampler(), end=None):
+    """Continues every prompt and returns a list of numpy arrays with the new tokens.
+
+    prompts: list of non-empty 1-D integer arrays, of any lengths. end: a token after which a row stops; it is kept.
+    What a row becomes depends on the key, its own number and its own prompt, not on the rows beside it.
+    """
+    if max_new_tokens < 1:
+        raise FieldError('max_new_tokens', max_new_tokens, 'must be at least 1')
+    lengths = np.array([len(prompt) for prompt in prompts], np.int32)
+    if not len(prompts) or not lengths.min():
+        raise ValueError('every prompt needs at least one token to continue from')
+    room = max(16, 1 << int(lengths.max() - 1).bit_length())  # powers of two, so that few shapes are compiled
+    padded = np.zeros((len(prompts), room), np.int32)
+    for row, prompt in zip(padded, prompts):
+        row[:len(prompt)] = prompt
+    tokens, made = _continue(model, max_new_tokens, sampler, end, params, padded, lengths, key)
+    return [np.asarray(row[:n]) for row, n in zip(np.asarray(tokens), np.asarray(made))]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key):
+    """(new tokens [B, max_new_tokens], how many of them count [B])."""
+    B, P = prompts.shape
+    total = P + max_new_tokens
+    context = min(model.context_length or total, total)
+    keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(B))
+    text = jnp.concatenate([prompts, jnp.zeros((B, max_new_tokens), jnp.int32)], axis=1)  # [B, P + new]
+
+    def read(text, lengths, window):
+        """State and next logits after the last `window` of the first `lengths[b]` tokens of every row."""
+        keep = jnp.minimum(lengths, window)
+        places = (lengths - keep)[:, None] + jnp.arange(window)
+        tokens = jnp.take_along_axis(text, places, axis=1, mode='clip')
+        state, logits = model.apply({'params': params}, model.initial_state(B, context), tokens, keep, method='extend')
+        return state, logits[jnp.arange(B), keep - 1], keep
+
+    def choose(n, text, lengths, logits, running):
+        tokens = jax.vmap(lambda key, row: sampler(jax.random.fold_in(key, n), row))(keys, logits)  # [B]
+        text = text.at[jnp.arange(B), jnp.where(running, lengths, total)].set(tokens, mode='drop')
+        lengths = lengths + running.astype(jnp.int32)
+        return text, lengths, tokens, running if end is None else running & (tokens != end)
+
+    def advance(carry):
+        n, text, lengths, used, state, logits, running = carry
+        text, lengths, tokens, running = choose(n, text, lengths, logits, running)
+        full = used >= context
+        # A full row's step writes outside its cache and is dropped; what it returns is replaced below.
+        state, logits = model.apply({'params': params}, state, tokens[:, None], method='extend')
+        logits, used = logits[:, 0], used + 1
+        if model.context_length is not None and total > context:
+            def reread(_):
+                new_state, new_logits, new_used = read(text, lengths, max(1, context // 2))
+                pick = lambda new, old: jnp.where(full.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+                return jax.tree.map(pick, (new_state, new_logits, new_used), (state, logits, used))
+            state, logits, used = jax.lax.cond(full.any(), reread, lambda _: (state, logits, used), None)
+        return n + 1, text, lengths, used, state, logits, running
+
+    def unfinished(carry):
+        n, *_, running = carry
+        return (n < max_new_tokens - 1) & running.any()
+
+    state, logits, used = read(text, lengths, min(context, P))
+    start = (jnp.int32(0), text, lengths, used, state, logits, jnp.ones(B, bool))
+    n, text, grown, _, _, logits, running = jax.lax.while_loop(unfinished, advance, start)
+    text, grown, _, _ = choose(n, text, grown, logits, running)  # the last token is not read again
+    places = lengths[:, None] + jnp.arange(max_new_tokens)
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths

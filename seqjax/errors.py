@@ -1,0 +1,25 @@
+"""Errors that a user can act on: each names the thing, its value and the way out."""
+
+import difflib
+
+
+class UserError(Exception):
+    """A mistake in what was asked for. The launcher prints its sentence, without a traceback."""
+
+
+class FieldError(UserError):
+    """A field of a model or a config with an impossible value.
+
+    `FieldError('heads', 5, 'must divide width=128')` reads "heads=5: must divide width=128".
+    """
+
+    def __init__(self, field, value, reason):
+        super().__init__(f'{field}={value!r}: {reason}')
+        self.field, self.value, self.reason = field, value, reason
+
+
+def suggestion(word, known):
+    """'did you mean X?' when a known name is close, else the list of all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f'choose one of: {", ".join(known)}'

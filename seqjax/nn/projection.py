@@ -1,0 +1,54 @@
+"""The two layers that own most parameters: a linear map between any axes, and an embedding table.
+
+Every parameter says the logical names of its axes; `seqjax.parallel` maps the names to a mesh.
+"""
+
+from collections.abc import Sequence
+
+from flax import linen as nn
+import jax.numpy as jnp
+
+partitioned = nn.with_logical_partitioning
+
+
+class Projection(nn.Module):
+    """y = x W + b over the last axes of x: `Projection((H, K), ...)` maps [..., D] to [..., H, K].
+
+    features: the axes made. axes: logical names of the kernel's axes, contracted ones first; `contract` is how many.
+    """
+
+    features: Sequence[int]
+    axes: Sequence[str | None]
+    contract: int = 1
+    bias: bool = True
+    kernel_init: nn.initializers.Initializer = nn.initializers.normal(0.02)
+    dtype: jnp.dtype = jnp.float32
+
+    @nn.compact
+    def __call__(self, x):
+        shape = (*x.shape[x.ndim - self.contract:], *self.features)
+        kernel = self.param('kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
+        y = jnp.tensordot(x.astype(self.dtype), kernel.astype(self.dtype), axes=self.contract)
+        if self.bias:
+            names = tuple(self.axes[self.contract:])
+            y += self.param('bias', partitioned(nn.initializers.zeros, names), tuple(self.features)).astype(self.dtype)
+        return y
+
+
+class Embedding(nn.Module):
+    """A row of the table for every token; `attend` scores all rows against a query, for tied output weights."""
+
+    vocabulary: int
+    features: int
+    init: nn.initializers.Initializer = nn.initializers.normal(0.02)
+    dtype: jnp.dtype = jnp.float32
+
+    def setup(self):
+        # One sharded axis only: a table cut along the vocabulary turns every lookup into a gather over devices.
+        self.table = self.param('table', partitioned(self.init, ('vocab', 'embed')), (self.vocabulary, self.features))
+
+    def __call__(self, tokens):
+        return jnp.take(self.table.astype(self.dtype), tokens, axis=0)  # [..., D]
+
+    def attend(self, x):
+        return x.astype(self.dtype) @ self.table.astype(self.dtype).T  # [..., V]

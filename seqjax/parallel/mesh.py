@@ -1,0 +1,37 @@
+"""The mesh: how the devices of all processes are laid out along the axes data, fsdp and tensor."""
+
+import jax
+from jax.sharding import AxisType
+
+from seqjax.errors import FieldError
+
+AXES = ('data', 'fsdp', 'tensor')
+
+
+def mesh_shape(available, *, data=-1, fsdp=1, tensor=1):
+    """Sizes of the three axes over `available` devices; one of them may be -1, for all the devices that are left."""
+    sizes = dict(data=data, fsdp=fsdp, tensor=tensor)
+    for axis, size in sizes.items():
+        if size < 1 and size != -1:
+            raise FieldError(f'parallel.{axis}', size, 'must be at least 1, or -1 for all remaining devices')
+    open_axes = [axis for axis, size in sizes.items() if size == -1]
+    if len(open_axes) > 1:
+        raise FieldError(f'parallel.{open_axes[1]}', -1, f'only one axis can be -1, and {open_axes[0]} is too')
+    fixed = 1
+    for size in sizes.values():
+        fixed *= max(size, 1)
+    if open_axes and available % fixed == 0:
+        sizes[open_axes[0]] = available // fixed
+    elif open_axes or fixed != available:
+        axis = next((a for a in reversed(AXES) if sizes[a] > 1), 'data')
+        raise FieldError(f'parallel.{axis}', sizes[axis],
+                         f'data x fsdp x tensor = {" x ".join(str(sizes[a]) for a in AXES)} does not fit '
+                         f'{available} device{"s" * (available != 1)}; change the mesh, or simulate with --cpu_devices=N')
+    return tuple(sizes[axis] for axis in AXES)
+
+
+def make_mesh(**sizes):
+    """A mesh of all devices of all processes."""
+    shape = mesh_shape(jax.device_count(), **sizes)
+    # Explicit axes, the default of jax.make_mesh, are not understood by scans and lookups inside linen modules.
+    return jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))

@@ -1,0 +1,15 @@
+"""State, step, loop, optimizers, checkpoints: everything that makes parameters better and keeps them safe."""
+
+from seqjax.train.checkpoints import Checkpoints, verify
+from seqjax.train.experiment import Experiment, build
+from seqjax.train.loop import Interrupted, train
+from seqjax.train.modes import evaluate, generate
+from seqjax.train.optimizers import make_optimizer
+from seqjax.train.run_directory import RunDirectory, read_metrics
+from seqjax.train.schedules import make_schedule, noam
+from seqjax.train.state import TrainState, create_state
+from seqjax.train.step import fingerprint, make_eval_step, make_train_step
+
+__all__ = ['Checkpoints', 'Experiment', 'Interrupted', 'RunDirectory', 'TrainState', 'build', 'create_state', 'evaluate',
+           'fingerprint', 'generate', 'make_eval_step', 'make_optimizer', 'make_schedule', 'make_train_step', 'noam',
+           'read_metrics', 'train', 'verify']

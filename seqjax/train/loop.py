@@ -1,0 +1,128 @@
+"""The training loop, on one page."""
+
+import faulthandler
+import importlib.metadata
+import json
+import platform
+
+import jax
+
+from seqjax import config as configs
+from seqjax import data, parallel
+from seqjax.analysis.curves import plot_loss
+from seqjax.train.checkpoints import Checkpoints
+from seqjax.train.evaluation import evaluate_state
+from seqjax.train.experiment import build
+from seqjax.train.interrupts import Interrupts
+from seqjax.train.progress import ProgressBar
+from seqjax.train.recorder import Recorder
+from seqjax.train.run_directory import MetricsLog, RunDirectory, read_metrics
+from seqjax.train.step import make_eval_step, make_train_step
+
+
+class Interrupted(Exception):
+    """The run was asked to leave; its state is saved."""
+
+    def __init__(self, step, exit_code):
+        super().__init__(f'stopped at step {step}, saved; the same command goes on from there')
+        self.exit_code = exit_code
+
+
+def train(config, workdir):
+    """Trains what `config` describes in `workdir`, from its newest checkpoint on, and returns the final metrics."""
+    configs.validate(config)
+    run, lead = RunDirectory(workdir), jax.process_index() == 0
+    if lead:
+        run.claim(config)
+    parallel.barrier('claimed')
+    with Interrupts() as interrupts, ProgressBar('train', config.train.steps, quiet=not lead) as bar:
+        with interrupts.expendable():
+            # ---------------------------------------------------------------- Mesh, data, model
+            parts = build(config, run)
+            strategy = parts.strategy
+            bar.say(f'{parts.parameter_count():,} parameters, {len(parts.corpus.train):,} training and '
+                    f'{len(parts.corpus.validation):,} held-out tokens, {strategy}')
+
+            # ---------------------------------------------------------------- Restore
+            checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
+            step, seconds = checkpoints.newest_intact(report=bar.say), 0.0
+            if step is None:
+                step, state = 0, parts.initial_state(config)
+            else:
+                state, seconds = checkpoints.restore(step, parts.target), checkpoints.manifest(step)['seconds']
+                bar.say(f'resumed from step {step}')
+            state, saved = strategy.enter(state), step
+            evaluated = any(line['step'] == step and 'eval/loss' in line for line in read_metrics(run.metrics))
+            parallel.barrier('restored')
+            log = MetricsLog(run, step) if lead else None
+            recorder = Recorder(log, bar, strategy.read, max_skipped=config.train.max_skipped, seconds=seconds,
+                                tokens_per_step=config.data.batch_size * config.data.sequence_length)
+
+            # ---------------------------------------------------------------- Compile
+            bar.update(step, 'compiling')
+            with recorder.paused():
+                train_step = strategy.compile(
+                    make_train_step(parts.task, parts.optimizer, parts.schedule, seed=config.seed, ema=config.optimizer.ema,
+                                    accumulate=config.train.accumulate, axis_name=strategy.axis_name),
+                    state, strategy.place(parts.training[step]), updates_state=True)
+                eval_step = strategy.compile(make_eval_step(parts.task, axis_name=strategy.axis_name),
+                                             state, strategy.place(parts.evaluation[0]), updates_state=False)
+
+        # -------------------------------------------------------------------- Train
+        def save(score=None):
+            recorder.sync()  # a checkpoint is only ever as new as the log
+            checkpoints.save(strategy.leave(state), step=step, config=config.to_dict(), score=score, seconds=recorder.seconds())
+            if lead:
+                plot_loss(read_metrics(run.metrics), run.loss_plot)
+
+        batches = data.prefetched(parts.training, step)
+        while True:
+            last, score = step >= config.train.steps, None
+            leaving = interrupts.requested(step)
+            if (last or _due(step, config.train.eval_every)) and not evaluated and not leaving:
+                with recorder.paused():
+                    means = evaluate_state(parts, eval_step, state, stop=lambda: interrupts.signal)
+                if means:
+                    evaluated, score = True, means['loss']
+                    recorder.write(step, {f'eval/{name}': value for name, value in means.items()})
+                    bar.say(f'step {step}: ' + '  '.join(f'eval/{name} {value:.4f}' for name, value in means.items()))
+                leaving = not means
+            if (last or leaving or _due(step, config.train.save_every)) and saved != step:
+                with recorder.paused():
+                    save(score)
+                saved = step
+                bar.say(f'step {step}: saved')
+            if leaving:
+                raise Interrupted(step, interrupts.exit_code)
+            if last:
+                break
+            if jax.process_count() > 1:  # a peer that is alive but stuck would be waited for without end
+                faulthandler.dump_traceback_later(config.parallel.deadline, exit=True)
+            state, facts = train_step(state, strategy.place(next(batches)))
+            step, evaluated = step + 1, False
+            recorder.push(step, facts)
+        faulthandler.cancel_dump_traceback_later()
+
+        if lead:
+            result = _result(config, run, parts, recorder, skipped=int(strategy.read(state.skipped)))
+            run.write('result.json', json.dumps(result, indent=2) + '\n')
+            log.close()
+    parallel.barrier('finished')
+    return json.loads(run.read('result.json'))
+
+
+def _due(step, every):
+    return step > 0 and every > 0 and step % every == 0
+
+
+def _result(config, run, parts, recorder, skipped):
+    """The final numbers, flat, with what is needed to trust and repeat them."""
+    lines = read_metrics(run.metrics)
+    newest = {name: value for line in lines for name, value in line.items() if '/' in name}
+    before = json.loads(run.read('result.json') or '{}')  # a finished run that is started again trains no step
+    speed = recorder.tokens_per_second() or before.get('tokens_per_second', 0.0)
+    versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
+    return {**newest, 'steps': config.train.steps, 'skipped': skipped, 'seconds': round(recorder.seconds(), 1),
+            'tokens_per_second': round(speed), 'parameters': parts.parameter_count(), 'seed': config.seed,
+            'device': jax.devices()[0].device_kind, 'devices': jax.device_count(),
+            'version/python': platform.python_version(), **versions}

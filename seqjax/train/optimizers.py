@@ -1,0 +1,130 @@
+"""Optimizers by their optax name, with clipping, decay masks, frozen parts and parts with a rate of their own.
+
+Parts of a model are named by glob patterns over parameter paths: 'block_0/*', '*bias', 'embedding/table'.
+"""
+
+import fnmatch
+import inspect
+
+import jax
+import optax
+import optax.contrib
+
+from seqjax.errors import FieldError, suggestion
+
+# These need the loss, a line search or a random key at every update, which a plain training step does not give them.
+_NEED_MORE = {'lbfgs', 'polyak_sgd', 'noisy_sgd', 'dpsgd', 'optimistic_adam', 'schedule_free', 'momo', 'momo_adam',
+              'adahessian', 'sophia', 'galore'}
+_TUNABLE = ('b1', 'b2', 'eps', 'momentum')
+
+
+def available():
+    """name -> optax function, for every optimizer that a learning rate makes complete."""
+    found = {}
+    for module in (optax.contrib, optax):  # optax last: its own names win
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            parameters = list(inspect.signature(function).parameters.values())
+            required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+            takes_rate = any(p.name == 'learning_rate' for p in parameters)
+            if takes_rate and set(required) <= {'learning_rate'} and name not in _NEED_MORE:
+                found[name] = function
+    return found
+
+
+def make_optimizer(options, schedule):
+    """The optax transformation that `config.optimizer` describes, for a learning rate `schedule`.
+
+    Order: clip each value, clip the global norm, the named optimizer, the factors of parts with a rate of their own.
+    Frozen parts are outside all of it: they have no moments and do not count in the norm.
+    """
+    chain = []
+    if options.clip_value:
+        chain.append(optax.clip(options.clip_value))
+    if options.clip_norm:
+        chain.append(optax.clip_by_global_norm(options.clip_norm))
+    chain.append(_named(options, schedule))
+    if options.rates:
+        chain.append(_scale_parts(_parse_rates(options.rates)))
+    optimizer = optax.chain(*chain)
+    if options.freeze:
+        frozen = _patterns(options.freeze)
+        optimizer = optax.partition(
+            {True: optax.set_to_zero(), False: optimizer},
+            lambda params: map_paths(lambda path, _: matches(path, frozen), params))
+    return optimizer
+
+
+def check_patterns(options, params):
+    """Every pattern of `freeze` and `rates` must name a parameter, or the user has misspelt one."""
+    paths = parameter_paths(params)
+    for field, patterns in (('freeze', _patterns(options.freeze)), ('rates', dict(_parse_rates(options.rates)))):
+        for pattern in patterns:
+            if not any(fnmatch.fnmatchcase(path, pattern) for path in paths):
+                raise FieldError(f'optimizer.{field}', pattern, f'matches no parameter; there are: {", ".join(paths)}')
+    if paths and all(matches(path, _patterns(options.freeze)) for path in paths):
+        raise FieldError('optimizer.freeze', options.freeze, 'freezes every parameter; nothing is left to train')
+
+
+def parameter_paths(params):
+    return list(jax.tree.leaves(map_paths(lambda path, _: path, params)))
+
+
+def map_paths(function, tree):
+    """function('block_0/attention/qkv/kernel', leaf) over the leaves of a tree of parameters."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: function(jax.tree_util.keystr(path, simple=True, separator='/'), leaf), tree)
+
+
+def matches(path, patterns):
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def _named(options, schedule):
+    offered = available()
+    if options.name not in offered:
+        raise FieldError('optimizer.name', options.name, f'no such optimizer; {suggestion(options.name, offered)}')
+    function = offered[options.name]
+    accepted = inspect.signature(function).parameters
+    chosen = {name: options[name] for name in _TUNABLE if options[name] is not None}
+    for name in chosen:
+        if name not in accepted:
+            raise FieldError(f'optimizer.{name}', chosen[name], f"'{options.name}' does not take it; leave it out")
+    if options.weight_decay:
+        if 'weight_decay' not in accepted:
+            raise FieldError('optimizer.weight_decay', options.weight_decay,
+                             f"'{options.name}' has no weight decay; set it to 0, or use 'adamw'")
+        chosen['weight_decay'] = options.weight_decay
+        mask = next((name for name in ('mask', 'weight_decay_mask') if name in accepted), None)
+        if mask:
+            spared = _patterns(options.no_decay)
+            chosen[mask] = lambda params: map_paths(lambda path, _: not matches(path, spared), params)
+    elif 'weight_decay' in accepted:
+        chosen['weight_decay'] = 0.0  # what the config says, not what optax would choose
+    return function(learning_rate=schedule, **chosen)
+
+
+def _scale_parts(rates):
+    """Multiplies the update of a parameter by the factor of the last pattern that matches its path."""
+    def scale(path, update):
+        factors = [factor for pattern, factor in rates if fnmatch.fnmatchcase(path, pattern)]
+        return update * factors[-1] if factors else update
+
+    return optax.stateless(lambda updates, _: map_paths(scale, updates))
+
+
+def _patterns(text):
+    return [pattern.strip() for pattern in text.split(',') if pattern.strip()]
+
+
+def _parse_rates(text):
+    """'embedding/*=0.1,block_3/*=2' -> [('embedding/*', 0.1), ('block_3/*', 2.0)]."""
+    rates = []
+    for part in _patterns(text):
+        pattern, _, factor = part.rpartition('=')
+        try:
+            rates.append((pattern.strip(), float(factor)))
+        except ValueError:
+            pattern = ''
+        if not pattern:
+            raise FieldError('optimizer.rates', text, "write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'")
+    return rates

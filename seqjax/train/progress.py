@@ -1,0 +1,39 @@
+"""What a person sees while a run goes on: a live bar in a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class ProgressBar:
+    """A context manager; `update(step, text)` moves the bar, `say(text)` prints a line above it."""
+
+    SECONDS_BETWEEN_LINES = 10
+
+    def __init__(self, title, steps, *, start=0, quiet=False):
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._live = self._console.is_terminal and not quiet
+        self._quiet, self._title, self._steps = quiet, title, steps
+        self._last_line = time.monotonic()
+        self._bar = Progress(TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                             TextColumn('{task.fields[text]}'), console=self._console, disable=not self._live)
+        self._task = self._bar.add_task(title, total=steps, completed=start, text='')
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self._bar.stop()
+
+    def update(self, step, text=''):
+        self._bar.update(self._task, completed=step, text=text)
+        if not self._live and time.monotonic() - self._last_line > self.SECONDS_BETWEEN_LINES:
+            self.say(f'{self._title} {step}/{self._steps}  {text}')
+
+    def say(self, text):
+        self._last_line = time.monotonic()
+        if not self._quiet:
+            self._console.print(text, markup=False)

@@ -1,0 +1,115 @@
+"""What a run leaves behind:
+
+    config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
+    data.json        what the text was              events.out...    the same for TensorBoard
+    tokenizer.json   how it became tokens           loss.png         the loss curves
+    checkpoints/     see train.checkpoints          result.json      final metrics, when the run is done
+"""
+
+import json
+import math
+import os
+import pathlib
+
+from seqjax import config as configs
+from seqjax.errors import UserError
+from seqjax.train import files
+
+
+class RunDirectory:
+    """The files of one run, by name."""
+
+    def __init__(self, workdir):
+        self.path = pathlib.Path(workdir)
+        self.checkpoints = self.path / 'checkpoints'
+        self.metrics = self.path / 'metrics.jsonl'
+        self.loss_plot = self.path / 'loss.png'
+
+    def read(self, name):
+        """The text of a file of the run, or None."""
+        path = self.path / name
+        return path.read_text('utf-8') if path.is_file() else None
+
+    def write(self, name, text):
+        files.write_atomically(self.path / name, text)
+
+    def saved_config(self):
+        """The config that the run was started with."""
+        text = self.read('config.json')
+        if text is None:
+            raise UserError(f'--workdir={self.path}: no run is here (no config.json); train one first with --config=FILE')
+        try:
+            return configs.loads(text)
+        except (ValueError, KeyError) as error:
+            raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another --workdir') from error
+
+    def claim(self, config):
+        """Makes the directory this experiment's; refuses one that holds another."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f'--workdir={self.path}: is a file; name a directory')
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
+        if self.read('config.json') is not None:
+            check_same_experiment(self.path, self.saved_config(), config)
+        elif strangers := sorted(path.name for path in self.path.iterdir()):
+            if 'checkpoints' in strangers:
+                raise UserError(f'--workdir={self.path}: has checkpoints and no config.json; choose another --workdir')
+        self.write('config.json', configs.dumps(config))
+
+
+def check_same_experiment(workdir, saved, config, may_differ=()):
+    """Refuses to go on with another model, other data or another optimizer than the run was started with."""
+    if different := [row for row in configs.differences(saved, config) if row[0] not in may_differ]:
+        field, there, here = different[0]
+        more = f' (and {len(different) - 1} more)' if len(different) > 1 else ''
+        raise UserError(f'--workdir={workdir}: holds another experiment, with config.{field}={there!r} and not {here!r}{more}; '
+                        'choose another --workdir')
+
+
+class MetricsLog:
+    """metrics.jsonl and TensorBoard's event files, continued after `step`: what a killed run logged past it is removed."""
+
+    def __init__(self, directory, step):
+        import tensorboardX  # here, because readers of a run do not need it
+
+        kept = [line for line in _complete_lines(directory.metrics) if json.loads(line)['step'] <= step]
+        files.write_atomically(directory.metrics, ''.join(kept))
+        self._file = open(directory.metrics, 'a', encoding='utf-8')
+        self._board = tensorboardX.SummaryWriter(str(directory.path), purge_step=step + 1 if step else None,
+                                                 flush_secs=30)
+
+    def write(self, step, values):
+        """One line; numbers also go to TensorBoard. A number that is not finite becomes null."""
+        line = dict(step=step, **{name: _jsonable(value) for name, value in values.items()})
+        self._file.write(json.dumps(line) + '\n')
+        for name, value in line.items():
+            if '/' in name and value is not None:
+                self._board.add_scalar(name, value, step)
+
+    def sync(self):
+        """Makes all lines so far durable; a checkpoint is only saved after its metrics."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self):
+        self.sync()
+        self._file.close()
+        self._board.close()
+
+
+def read_metrics(path):
+    """The lines of a metrics.jsonl as dicts."""
+    return [json.loads(line) for line in _complete_lines(path)]
+
+
+def _complete_lines(path):
+    """The lines that end in a newline: a killed process may leave half a line at the end."""
+    if not path.is_file():
+        return []
+    return [line for line in path.read_text('utf-8').splitlines(keepends=True) if line.endswith('\n')]
+
+
+def _jsonable(value):
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,32 @@
+"""All that changes while training, as one pytree. Randomness and data are functions of (seed, step), so not in it."""
+
+from typing import Any
+
+from flax import struct
+import jax
+import jax.numpy as jnp
+
+
+@struct.dataclass
+class TrainState:
+    """step counts batches consumed; skipped counts those whose update was refused because it was not finite."""
+
+    step: jax.Array
+    params: Any
+    opt_state: Any
+    ema: Any  # running average of the parameters, or None
+    skipped: jax.Array
+    skipped_in_row: jax.Array
+
+    @property
+    def best_params(self):
+        """What evaluation and generation use: the average where there is one."""
+        return self.params if self.ema is None else self.ema
+
+
+def create_state(task, optimizer, key, batch, *, ema=False):
+    """The state before the first step."""
+    params = task.plain_init(key, batch)
+    zero = jnp.zeros((), jnp.int32)
+    return TrainState(step=zero, params=params, opt_state=optimizer.init(params),
+                      ema=jax.tree.map(jnp.copy, params) if ema else None, skipped=zero, skipped_in_row=zero)

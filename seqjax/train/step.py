@@ -1,0 +1,97 @@
+"""The training step and the evaluation step, as pure functions of (state, batch)."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+
+def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, axis_name=None):
+    """(state, batch) -> (state, sums and facts of the step).
+
+    The gradient is that of the loss *sum*; it is divided by the weight once, after micro-batches and devices have been
+    added, so that every token counts the same however the batch is cut. A loss or gradient that is not finite leaves
+    parameters, moments and average untouched. `axis_name` is the mapped axis under pmap.
+    """
+    def train_step(state, batch):
+        key = jax.random.fold_in(jax.random.key(seed), state.step)
+        rows = jax.tree.leaves(batch)[0].shape[0]
+        first_row = jnp.uint32(0)
+        if axis_name:
+            first_row = jax.lax.axis_index(axis_name).astype(jnp.uint32) * jnp.uint32(rows)
+            key = jax.random.fold_in(key, first_row)
+        sums, gradients = _summed_gradients(task, state.params, batch, key, accumulate)
+        trace = fingerprint(batch, first_row)
+        if axis_name:
+            sums, gradients, trace = jax.lax.psum((sums, gradients, trace), axis_name)
+        gradients = jax.tree.map(lambda g: g / sums.weight, gradients)
+        norm = optax.global_norm(gradients)
+        finite = jnp.isfinite(sums.loss / sums.weight) & jnp.isfinite(norm)
+
+        updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        average = None if state.ema is None else optax.incremental_update(params, state.ema, 1 - ema)
+        old = (state.params, state.opt_state, state.ema)
+        params, opt_state, average = jax.tree.map(
+            lambda n, o: jnp.where(finite, n, o), (params, opt_state, average), old)
+        facts = dict(sums=sums, gradient_norm=norm, batch=trace, learning_rate=schedule(state.step - state.skipped),
+                     skipped_in_row=jnp.where(finite, 0, state.skipped_in_row + 1))
+        return state.replace(step=state.step + 1, params=params, opt_state=opt_state, ema=average,
+                             skipped=state.skipped + ~finite, skipped_in_row=facts['skipped_in_row']), facts
+
+    return train_step
+
+
+def make_eval_step(task, *, axis_name=None):
+    """(state, batch) -> Sums, with the averaged parameters where there are any, and no dropout."""
+    def eval_step(state, batch):
+        sums = task(state.best_params, batch)
+        return jax.lax.psum(sums, axis_name) if axis_name else sums
+
+    return eval_step
+
+
+def _summed_gradients(task, params, batch, key, accumulate):
+    """Sums of the task and the gradient of the loss sum, micro-batch by micro-batch."""
+    def loss_sum(params, batch, key):
+        sums = task(params, batch, key)
+        return sums.loss, sums
+
+    def one(batch, key):
+        (_, sums), gradients = jax.value_and_grad(loss_sum, has_aux=True)(params, batch, key)
+        return sums, gradients
+
+    if accumulate == 1:
+        return one(batch, key)
+    # Rows are dealt out like cards: a device that holds consecutive rows has some of every micro-batch.
+    micro = jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
+    keys = jax.random.split(key, accumulate)
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(one, *jax.tree.map(lambda x: x[0], (micro, keys))))
+
+    def add(total, now):
+        return jax.tree.map(jnp.add, total, one(*now)), None
+
+    return jax.lax.scan(add, zeros, (micro, keys))[0]
+
+
+def fingerprint(batch, first_row):
+    """64 bits that name a batch: a sum of hashes of (place, value), so the same for any split over devices.
+
+    Computed on the device from the very arrays that are trained on. batch: arrays [B, ...]; first_row: where the first
+    of these rows stands in the global batch. Returns [2] of uint32.
+    """
+    total = jnp.zeros(2, jnp.uint32)
+    for leaf, x in enumerate(jax.tree.leaves(batch)):
+        x = x.reshape(x.shape[0], -1)
+        bits = jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 4 else x.astype(jnp.uint32)
+        row = first_row + jnp.arange(x.shape[0], dtype=jnp.uint32)
+        place = _mix(row + jnp.uint32(leaf << 28))[:, None] ^ jnp.arange(x.shape[1], dtype=jnp.uint32)
+        hashed = _mix(bits + _mix(place))
+        total += jnp.stack([hashed.sum(), _mix(hashed ^ jnp.uint32(0x9E3779B9)).sum()])
+    return total
+
+
+def _mix(x):
+    """The finaliser of MurmurHash3: every bit of the input moves half of the output's."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
