@@ -20,18 +20,22 @@ def mesh_shape(available, *, data=-1, fsdp=1, tensor=1):
     fixed = 1
     for size in sizes.values():
         fixed *= max(size, 1)
-    if open_axes and available % fixed == 0:
+    if open_axes and available >= fixed:
         sizes[open_axes[0]] = available // fixed
-    elif open_axes or fixed != available:
-        axis = next((a for a in reversed(AXES) if sizes[a] > 1), 'data')
+    if open_axes and available % fixed or fixed > available:
+        axis = max(AXES, key=lambda axis: sizes[axis])
         raise FieldError(f'parallel.{axis}', sizes[axis],
-                         f'data x fsdp x tensor = {" x ".join(str(sizes[a]) for a in AXES)} does not fit '
+                         f'data x fsdp x tensor = {" x ".join(str(size) for size in sizes.values())} does not fit '
                          f'{available} device{"s" * (available != 1)}; change the mesh, or simulate with --cpu_devices=N')
-    return tuple(sizes[axis] for axis in AXES)
+    return tuple(sizes.values())
 
 
 def make_mesh(**sizes):
-    """A mesh of all devices of all processes."""
+    """A mesh of the devices of all processes, or of the first few where the sizes ask for fewer."""
     shape = mesh_shape(jax.device_count(), **sizes)
+    count = shape[0] * shape[1] * shape[2]
+    if jax.process_count() > 1 and count != jax.device_count():
+        raise FieldError('parallel.data', sizes.get('data', -1), f'the mesh has {count} devices and the {jax.process_count()} '
+                         f'processes have {jax.device_count()}; set it to -1 to use all')
     # Explicit axes, the default of jax.make_mesh, are not understood by scans and lookups inside linen modules.
-    return jax.make_mesh(shape, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    return jax.make_mesh(shape, AXES, devices=jax.devices()[:count], axis_types=(AxisType.Auto,) * len(AXES))

@@ -6,7 +6,7 @@ checkpoints hold; `enter` and `leave` translate between it and the form a strate
 
 import jax
 from jax.experimental import multihost_utils
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import numpy as np
 
 from seqjax.errors import FieldError, suggestion
@@ -73,27 +73,32 @@ class Pmap(_Strategy):
         return jax.tree.map(lambda _: rules.replicated(self.mesh), abstract_state)
 
     def enter(self, state):
-        return self._stacked(jax.tree.map(lambda x: np.broadcast_to(_local(x), (jax.local_device_count(), *x.shape)), state))
+        copies = len(self._local_devices())
+        return self._stacked(jax.tree.map(lambda x: np.broadcast_to(_local(x), (copies, *x.shape)), state))
 
     def leave(self, state):
         everywhere = rules.replicated(self.mesh)
         return jax.tree.map(lambda x: jax.make_array_from_process_local_data(everywhere, _local(x)[0], x.shape[1:]), state)
 
     def place(self, batch):
-        devices = jax.local_device_count()
-        return self._stacked(jax.tree.map(lambda rows: rows.reshape(devices, -1, *rows.shape[1:]), batch))
+        shares = len(self._local_devices())
+        return self._stacked(jax.tree.map(lambda rows: rows.reshape(shares, -1, *rows.shape[1:]), batch))
 
     def compile(self, function, state, batch, *, updates_state):
-        mapped = jax.pmap(function, axis_name=self.axis_name, donate_argnums=(0,) if updates_state else ())
+        mapped = jax.pmap(function, axis_name=self.axis_name, devices=list(self.mesh.devices.flat),
+                          donate_argnums=(0,) if updates_state else ())
         return mapped.lower(state, batch).compile()
 
     def read(self, sums):
         return jax.tree.map(lambda x: _local(x)[0], sums)
 
+    def _local_devices(self):
+        return [device for device in self.mesh.devices.flat if device.process_index == jax.process_index()]
+
     def _stacked(self, tree):
-        """Arrays whose first axis is this process's devices, as one global array over all devices."""
-        sharding = NamedSharding(self.mesh, PartitionSpec('data'))
-        return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.ascontiguousarray(x)), tree)
+        """Arrays whose first axis is this process's devices, one row on each."""
+        sharding = NamedSharding(Mesh(np.array(self._local_devices()), ('devices',)), PartitionSpec('devices'))
+        return jax.tree.map(lambda x: jax.device_put(x, sharding), tree)
 
 
 STRATEGIES = {'jit': Jit, 'pmap': Pmap}

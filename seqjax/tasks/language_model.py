@@ -36,7 +36,7 @@ class LanguageModel:
         weights = batch['weights']
         correct = jnp.argmax(logits, axis=-1) == batch['targets']
         return Sums(loss=(ops.cross_entropy(logits, batch['targets']) * weights).sum(), weight=weights.sum(),
-                    metrics=dict(accuracy=(correct * weights).sum()))
+                    metrics=dict(accuracy=jnp.where(correct, weights, 0).sum()))
 
     @staticmethod
     def summary(means):

@@ -41,7 +41,7 @@ class Experiment:
 
 
 def build(config, run):
-    """Everything `config` describes; the tokenizer comes from the run directory `run` where it has one."""
+    """Everything `config` describes; the tokenizer comes from the run directory `run` where it has one. Writes nothing."""
     strategy = make_strategy(config)
     _check_batch(config, strategy.mesh)
     corpus = configs.with_prefix('config', lambda: _load_corpus(config, run))
@@ -96,13 +96,8 @@ def _load_corpus(config, run):
     """The corpus of the run; a text that is not the one the run began with is refused."""
     saved = run.read('tokenizer.json')
     corpus = data.load_corpus(config.data, tokenizers.loads(saved) if saved else None)
-    facts = dict(source=config.data.source, sha256=corpus.sha256, train_tokens=len(corpus.train),
-                 validation_tokens=len(corpus.validation), vocabulary=corpus.tokenizer.vocabulary)
     before = json.loads(run.read('data.json') or 'null')
-    if before and before['source'] == facts['source'] and before['sha256'] != facts['sha256']:
+    if before and before['source'] == corpus.source and before['sha256'] != corpus.sha256:
         raise UserError(f'the text of {config.data.source!r} is not the one this run began with (in {run.path}); '
                         'restore it, or start a new run in another --workdir')
-    if not before and jax.process_index() == 0:
-        run.write('tokenizer.json', tokenizers.dumps(corpus.tokenizer))
-        run.write('data.json', json.dumps(facts, indent=2) + '\n')
     return corpus

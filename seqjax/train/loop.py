@@ -1,5 +1,6 @@
 """The training loop, on one page."""
 
+import contextlib
 import faulthandler
 import importlib.metadata
 import json
@@ -32,13 +33,15 @@ def train(config, workdir):
     """Trains what `config` describes in `workdir`, from its newest checkpoint on, and returns the final metrics."""
     configs.validate(config)
     run, lead = RunDirectory(workdir), jax.process_index() == 0
-    if lead:
-        run.claim(config)
-    parallel.barrier('claimed')
-    with Interrupts() as interrupts, ProgressBar('train', config.train.steps, quiet=not lead) as bar:
+    run.check(config)
+    with (Interrupts() as interrupts, ProgressBar('train', config.train.steps, quiet=not lead) as bar,
+          contextlib.ExitStack() as stack):
         with interrupts.expendable():
             # ---------------------------------------------------------------- Mesh, data, model
             parts = build(config, run)
+            if lead:
+                run.claim(config, parts.corpus)  # only now: a config with a mistake in it leaves nothing behind
+            parallel.barrier('claimed')
             strategy = parts.strategy
             bar.say(f'{parts.parameter_count():,} parameters, {len(parts.corpus.train):,} training and '
                     f'{len(parts.corpus.validation):,} held-out tokens, {strategy}')
@@ -54,7 +57,7 @@ def train(config, workdir):
             state, saved = strategy.enter(state), step
             evaluated = any(line['step'] == step and 'eval/loss' in line for line in read_metrics(run.metrics))
             parallel.barrier('restored')
-            log = MetricsLog(run, step) if lead else None
+            log = stack.enter_context(contextlib.closing(MetricsLog(run, step))) if lead else None
             recorder = Recorder(log, bar, strategy.read, max_skipped=config.train.max_skipped, seconds=seconds,
                                 tokens_per_step=config.data.batch_size * config.data.sequence_length)
 
@@ -106,7 +109,6 @@ def train(config, workdir):
         if lead:
             result = _result(config, run, parts, recorder, skipped=int(strategy.read(state.skipped)))
             run.write('result.json', json.dumps(result, indent=2) + '\n')
-            log.close()
     parallel.barrier('finished')
     return json.loads(run.read('result.json'))
 

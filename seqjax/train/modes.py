@@ -3,7 +3,7 @@
 import jax
 
 from seqjax import config as configs
-from seqjax import decode
+from seqjax import decode, parallel
 from seqjax.data import tokenizers
 from seqjax.errors import UserError
 from seqjax.train.checkpoints import Checkpoints
@@ -71,11 +71,11 @@ def _open(config, workdir, may_differ=()):
 
 
 def _for_these_devices(config):
-    """The same config; a mesh that does not fit the devices here becomes data parallel over all of them."""
-    sizes = [config.parallel[axis] for axis in ('data', 'fsdp', 'tensor')]
-    if -1 not in sizes and sizes[0] * sizes[1] * sizes[2] != jax.device_count():
+    """The same config, on one device where the mesh that the run was trained on needs more devices than there are."""
+    sizes = [abs(config.parallel[axis]) for axis in parallel.AXES]
+    if sizes[0] * sizes[1] * sizes[2] > jax.device_count():
         config = config.copy_and_resolve_references()
-        config.parallel.update(data=1, fsdp=-1, tensor=1, strategy='jit')
+        config.parallel.update(data=1, fsdp=1, tensor=1, strategy='jit')
     return config
 
 

@@ -12,6 +12,7 @@ import os
 import pathlib
 
 from seqjax import config as configs
+from seqjax.data import tokenizers
 from seqjax.errors import UserError
 from seqjax.train import files
 
@@ -43,20 +44,26 @@ class RunDirectory:
         except (ValueError, KeyError) as error:
             raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another --workdir') from error
 
-    def claim(self, config):
-        """Makes the directory this experiment's; refuses one that holds another."""
+    def check(self, config):
+        """Refuses a directory that cannot become this experiment's; changes nothing."""
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f'--workdir={self.path}: is a file; name a directory')
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
         if self.read('config.json') is not None:
             check_same_experiment(self.path, self.saved_config(), config)
-        elif strangers := sorted(path.name for path in self.path.iterdir()):
-            if 'checkpoints' in strangers:
-                raise UserError(f'--workdir={self.path}: has checkpoints and no config.json; choose another --workdir')
-        self.write('config.json', configs.dumps(config))
+        elif self.checkpoints.exists():
+            raise UserError(f'--workdir={self.path}: has checkpoints and no config.json; choose another --workdir')
+
+    def claim(self, config, corpus):
+        """Makes the directory this experiment's: writes down its config and, once, what its text was."""
+        self.check(config)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write('config.json', configs.dumps(config))
+        except OSError as error:
+            raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
+        if self.read('data.json') is None:
+            self.write('tokenizer.json', tokenizers.dumps(corpus.tokenizer))
+            self.write('data.json', json.dumps(corpus.facts(), indent=2) + '\n')
 
 
 def check_same_experiment(workdir, saved, config, may_differ=()):

@@ -24,19 +24,21 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
         if axis_name:
             sums, gradients, trace = jax.lax.psum((sums, gradients, trace), axis_name)
         gradients = jax.tree.map(lambda g: g / sums.weight, gradients)
-        norm = optax.global_norm(gradients)
+        norm = optax.tree.norm(gradients)
         finite = jnp.isfinite(sums.loss / sums.weight) & jnp.isfinite(norm)
 
-        updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+        with jax.numpy_dtype_promotion('standard'):  # optax mixes integers and floats, and a caller may be strict
+            updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+            learning_rate = schedule(state.step - state.skipped)
         params = optax.apply_updates(state.params, updates)
         average = None if state.ema is None else optax.incremental_update(params, state.ema, 1 - ema)
         old = (state.params, state.opt_state, state.ema)
         params, opt_state, average = jax.tree.map(
             lambda n, o: jnp.where(finite, n, o), (params, opt_state, average), old)
-        facts = dict(sums=sums, gradient_norm=norm, batch=trace, learning_rate=schedule(state.step - state.skipped),
+        facts = dict(sums=sums, gradient_norm=norm, batch=trace, learning_rate=learning_rate,
                      skipped_in_row=jnp.where(finite, 0, state.skipped_in_row + 1))
         return state.replace(step=state.step + 1, params=params, opt_state=opt_state, ema=average,
-                             skipped=state.skipped + ~finite, skipped_in_row=facts['skipped_in_row']), facts
+                             skipped=state.skipped + jnp.where(finite, 0, 1), skipped_in_row=facts['skipped_in_row']), facts
 
     return train_step
 

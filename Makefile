@@ -1,0 +1,30 @@
+# One virtual environment, made once and again whenever setup.cfg or constraints.txt change.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+RUN ?= runs/demo
+
+.PHONY: demo test test-slow benchmark clean
+
+demo: $(VENV)/installed
+	$(BIN)/python launch.py --config=experiments/char_lstm.py --workdir=$(RUN)
+	@echo; echo "What it writes after 'def ':"; echo
+	$(BIN)/python launch.py --workdir=$(RUN) --mode=generate --config.decode.prompt="def "
+
+test: $(VENV)/installed-test
+	$(BIN)/python -m pytest -m "not slow" --durations=10
+
+test-slow: $(VENV)/installed-test
+	$(BIN)/python -m pytest
+
+$(VENV)/installed: setup.cfg pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) *.egg-info .pytest_cache .hypothesis

@@ -1,0 +1,14 @@
+"""Eight simulated devices, strict dtype promotion, and a compilation cache: compiling is what tests spend their time on."""
+
+import os
+import pathlib
+
+os.environ.setdefault('NPROC', '16')  # jax 0.10 deadlocks on simulated devices with fewer threads than this
+os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=1')
+
+import jax
+
+jax.config.update('jax_num_cpu_devices', 8)
+jax.config.update('jax_numpy_dtype_promotion', 'strict')
+jax.config.update('jax_compilation_cache_dir', str(pathlib.Path(__file__).parent.parent / '.pytest_cache' / 'xla'))
+jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)

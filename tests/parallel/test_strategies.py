@@ -1,0 +1,117 @@
+"""One device, eight devices, jit and pmap: the same numbers, and parameters that really lie where the mesh says."""
+
+import jax
+import numpy as np
+import pytest
+
+from seqjax import parallel
+from seqjax.train import RunDirectory, build, make_eval_step, make_train_step
+from tests.tiny import tiny_config, write_text
+
+STEPS = 20
+MESHES = {
+    'jit data=8': dict(data=8),
+    'jit fsdp=8': dict(data=1, fsdp=8),
+    'jit data=2 fsdp=2 tensor=2': dict(data=2, fsdp=2, tensor=2),
+    'pmap data=8': dict(strategy='pmap', data=8),
+}
+
+
+def config_on(tmp_path, model, **mesh):
+    return tiny_config(model, data=dict(source=f'file:{write_text(tmp_path / "text.txt")}', batch_size=16),
+                       train=dict(steps=STEPS, accumulate=2),
+                       model=dict(width=16, depth=2), optimizer=dict(learning_rate=1e-2, ema=0.9), parallel=mesh)
+
+
+def run_steps(tmp_path, model, **mesh):
+    """Losses and batch fingerprints of the first steps, the evaluation sums after them, and the final canonical state."""
+    config = config_on(tmp_path, model, **mesh)
+    parts = build(config, RunDirectory(tmp_path))
+    strategy, state = parts.strategy, parts.initial_state(config)
+    state = strategy.enter(state)
+    step = strategy.compile(make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=2, ema=0.9,
+                                            axis_name=strategy.axis_name),
+                            state, strategy.place(parts.training[0]), updates_state=True)
+    losses, batches = [], []
+    for number in range(STEPS):
+        state, facts = step(state, strategy.place(parts.training[number]))
+        facts = strategy.read(facts)
+        losses.append(float(facts['sums'].means()['loss']))
+        batches.append(facts['batch'].tolist())
+    evaluate = strategy.compile(make_eval_step(parts.task, axis_name=strategy.axis_name),
+                                state, strategy.place(parts.evaluation[0]), updates_state=False)
+    sums = strategy.read(evaluate(state, strategy.place(parts.evaluation[0])))
+    return losses, batches, float(sums.loss / sums.weight), strategy.leave(state)
+
+
+@pytest.fixture(scope='module', params=['gpt', 'lstm'])
+def one_device(request, tmp_path_factory):
+    return request.param, run_steps(tmp_path_factory.mktemp('one'), request.param, data=1)
+
+
+@pytest.mark.parametrize('mesh', MESHES)
+def test_losses_are_those_of_one_device(one_device, mesh, tmp_path):
+    model, (losses, batches, evaluation, state) = one_device
+    their_losses, their_batches, their_evaluation, their_state = run_steps(tmp_path, model, **MESHES[mesh])
+    assert losses[-1] < losses[0] - 0.1
+    np.testing.assert_allclose(their_losses, losses, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(their_evaluation, evaluation, rtol=0, atol=1e-5)
+    assert their_batches == batches
+    assert jax.tree.structure(their_state) == jax.tree.structure(state)
+
+
+@pytest.mark.parametrize('model', ['gpt', 'lstm'])
+@pytest.mark.parametrize('mesh, sharded, parts', [
+    (dict(data=8), 'none', 1), (dict(data=1, fsdp=8), 'embed', 8), (dict(data=2, fsdp=2, tensor=2), 'both', 4)])
+def test_parameters_and_moments_are_sharded_as_the_mesh_says(model, mesh, sharded, parts, tmp_path):
+    config = config_on(tmp_path, model, **mesh)
+    built = build(config, RunDirectory(tmp_path))
+    state = built.initial_state(config)
+    kernel = {'gpt': lambda tree: tree['block_0']['feed_forward']['in']['kernel'],
+              'lstm': lambda tree: tree['lstm']['layer_0']['recurrent_kernel']}[model]
+    moments = [leaf for path, leaf in jax.tree_util.tree_flatten_with_path(state.opt_state)[0]
+               if leaf.shape == kernel(state.params).shape]
+    assert len(moments) >= 2
+    for leaf in (kernel(state.params), kernel(state.ema), *moments):
+        assert len(leaf.addressable_shards) == 8
+        for shard in leaf.addressable_shards:
+            assert shard.data.size * parts == leaf.size
+    table = state.params['embedding']['table']
+    assert {shard.data.shape for shard in table.addressable_shards} == {(table.shape[0], table.shape[1] // mesh.get('fsdp', 1))}
+
+
+@pytest.mark.parametrize('model', ['gpt', 'lstm'])
+def test_a_tensor_parallel_step_communicates_and_a_single_device_does_not(model, tmp_path):
+    def collectives(**mesh):
+        config = config_on(tmp_path, model, **mesh)
+        parts = build(config, RunDirectory(tmp_path))
+        text = parts.strategy.compile(make_eval_step(parts.task), parts.initial_state(config),
+                                      parts.strategy.place(parts.evaluation[0]), updates_state=False).as_text()
+        return sum(text.count(name) for name in ('all-reduce(', 'all-gather(', 'reduce-scatter('))
+
+    assert collectives(data=1) == 0
+    assert collectives(data=1, tensor=2) > 0
+
+
+def test_an_axis_that_does_not_divide_stays_whole(tmp_path):
+    config = config_on(tmp_path, 'gpt', data=1, tensor=8)  # 2 heads cannot be cut in 8, the feed-forward width can
+    state = build(config, RunDirectory(tmp_path)).initial_state(config)
+    assert state.params['block_0']['attention']['qkv']['kernel'].sharding.is_fully_replicated
+    assert not state.params['block_0']['feed_forward']['in']['kernel'].sharding.is_fully_replicated
+
+
+@pytest.mark.parametrize('available, sizes, shape', [
+    (8, dict(), (8, 1, 1)), (8, dict(fsdp=2), (4, 2, 1)), (8, dict(data=2, fsdp=-1, tensor=2), (2, 2, 2)),
+    (8, dict(data=1), (1, 1, 1)), (1, dict(), (1, 1, 1)), (6, dict(data=-1, tensor=3), (2, 1, 3))])
+def test_mesh_shape(available, sizes, shape):
+    assert parallel.mesh_shape(available, **sizes) == shape
+
+
+@pytest.mark.parametrize('sizes, sentence', [
+    (dict(data=3, fsdp=3), 'parallel.data=3: data x fsdp x tensor = 3 x 3 x 1 does not fit 8 devices'),
+    (dict(tensor=3), 'does not fit 8 devices'),
+    (dict(data=-1, fsdp=-1), 'parallel.fsdp=-1: only one axis can be -1'),
+    (dict(tensor=0), 'parallel.tensor=0: must be at least 1')])
+def test_a_mesh_that_cannot_be_is_refused(sizes, sentence):
+    with pytest.raises(parallel.mesh.FieldError, match=sentence):
+        parallel.mesh_shape(8, **sizes)

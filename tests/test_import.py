@@ -1,0 +1,57 @@
+"""The house rules that imports must keep."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+ORDER = ['ops', 'nn', 'models', 'tasks', 'train']  # imports point only to the left
+OWNERS = {'absl.flags': 'launch.py', 'absl': 'launch.py', 'orbax': 'seqjax/train/checkpoints.py', 'grain': 'seqjax/data',
+          'tensorflow_datasets': 'seqjax/data', 'pickle': 'nobody', 'yaml': 'nobody', 'torch': 'nobody', 'tensorflow': 'nobody'}
+FILES = sorted([*ROOT.glob('seqjax/**/*.py'), ROOT / 'launch.py'])
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text('utf-8'))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f'{path}: relative import'
+            yield from (f'{node.module}.{alias.name}' for alias in node.names)
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_point_to_the_left_and_libraries_stay_with_their_owner(path):
+    where = path.relative_to(ROOT).as_posix()
+    room = path.relative_to(ROOT).parts[1] if where.startswith('seqjax/') else None
+    for name in imported(path):
+        for library, owner in OWNERS.items():
+            if name == library or name.startswith(library + '.'):
+                assert where.startswith(owner), f'{where} imports {name}, which belongs to {owner}'
+        parts = name.split('.')
+        if parts[0] == 'seqjax' and len(parts) > 1 and parts[1] in ORDER and room in ORDER:
+            assert ORDER.index(parts[1]) <= ORDER.index(room), f'{where} reaches right into {parts[1]}'
+        if room == 'ops' and parts[0] != 'seqjax':
+            assert parts[0] in ('jax', 'functools'), f'{where} imports {name}'
+
+
+def test_importing_seqjax_loads_nothing_heavy():
+    code = "import seqjax, sys; print(sorted({'jax', 'flax', 'orbax', 'grain', 'tensorflow', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout == '[]\n'
+
+
+def test_training_needs_no_tensorflow_and_no_torch():
+    code = "import seqjax.train, sys; print(sorted({'tensorflow', 'torch', 'tensorflow_datasets'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout == '[]\n'
+
+
+def test_every_room_is_reachable_from_the_package():
+    import seqjax
+
+    rooms = {path.parent.name for path in ROOT.glob('seqjax/*/__init__.py')} | {path.stem for path in ROOT.glob('seqjax/[a-z]*.py')}
+    assert rooms == set(seqjax.ROOMS)
+    for room in rooms:
+        assert getattr(seqjax, room).__doc__

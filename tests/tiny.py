@@ -1,0 +1,47 @@
+"""A config and a text so small that a whole run takes seconds."""
+
+import pathlib
+import random
+import string
+
+from seqjax import config as configs
+
+_SIZES = {
+    'data': dict(batch_size=8, sequence_length=16),
+    'train': dict(steps=4, eval_every=0, eval_batches=2, save_every=0),
+    'optimizer': dict(warmup_steps=0),
+    'decode': dict(max_new_tokens=8),
+}
+_MODEL_SIZES = dict(width=16, depth=1, heads=2)
+
+
+def tiny_config(model='gpt', /, **sections):
+    """`seqjax.config.defaults(model)`, small; sections change fields: `tiny_config(train=dict(steps=2), seed=1)`.
+
+    It has the embedded source: give `data=dict(source=f'file:{write_text(path)}')` to train on a short text.
+    """
+    config = configs.defaults(model)
+    config.model.update({field: value for field, value in _MODEL_SIZES.items() if field in config.model})
+    for section, fields in _SIZES.items():
+        config[section].update(fields)
+    with config.unlocked():
+        for section, fields in sections.items():
+            if isinstance(fields, dict):
+                for field in fields:
+                    assert field in config[section], f'no field {section}.{field}'
+                config[section].update(fields)
+            else:
+                config[section] = fields
+    return config
+
+
+def write_text(path, characters=20000, seed=0):
+    """Writes lines of random words, the same for the same seed; returns the path."""
+    rng = random.Random(seed)
+    words = [''.join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 8))) for _ in range(200)]
+    text = ''
+    while len(text) < characters:
+        text += ' '.join(rng.choices(words, k=rng.randint(3, 12))) + '.\n'
+    path = pathlib.Path(path)
+    path.write_text(text[:characters], 'utf-8')
+    return path
