@@ -6,6 +6,7 @@
 """
 
 import ast
+import difflib
 import json
 import os
 import pathlib
@@ -18,6 +19,7 @@ from ml_collections import config_flags
 from seqjax.errors import UserError
 
 MODES = ('train', 'eval', 'generate')
+OURS = ('config', 'workdir', 'mode', 'checkpoint', 'cpu_devices', 'coordinator', 'processes', 'process')
 
 flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
 flags.DEFINE_enum('mode', 'train', MODES, 'What to do; eval and generate read the config that the run saved.')
@@ -45,6 +47,9 @@ def main(argv):
         jax.config.update('jax_num_cpu_devices', FLAGS.cpu_devices)
     if FLAGS.coordinator:
         parallel.start_processes(FLAGS.coordinator, FLAGS.processes, FLAGS.process)
+    elif FLAGS.processes != 1 or FLAGS.process:
+        raise UserError(f'--processes={FLAGS.processes} --process={FLAGS.process}: '
+                        'give --coordinator=HOST:PORT of process 0 too')
 
     if FLAGS.mode == 'train':
         try:
@@ -76,24 +81,30 @@ def parse(argv):
         print(f'{__doc__}\n{FLAGS.main_module_help()}\n{_what_to_type()}')
         sys.exit(0)
     file, workdir = _value_of('config', words), _value_of('workdir', words)
-    if file is None and workdir and (pathlib.Path(workdir) / 'config.json').is_file():
-        from seqjax.train.run_directory import RunDirectory
-
-        config_flags.DEFINE_config_dict('config', RunDirectory(workdir).saved_config(), 'The config that the run saved.')
-    else:
-        _check_config_file(file, words)
-        config_flags.DEFINE_config_file('config', None, 'The experiment file; --config.a.b=c changes one of its fields.')
+    if file is not None:
+        _check_config_file(file)
+    elif not workdir:
+        raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n'
+                        + _what_to_type())
+    unset = _set_to_none(words)
     try:
-        left = FLAGS(argv)
+        if file is None:
+            config_flags.DEFINE_config_dict('config', _load_config(file, workdir), 'The config that the run saved.')
+        else:
+            config_flags.DEFINE_config_file('config', None, 'The experiment file; --config.a.b=c changes one of its fields.')
+        left = FLAGS([word for word in argv if word not in unset])
     except (AttributeError, KeyError):  # what ml_collections raises for a field that does not exist
-        raise UserError(_unknown_field(file, workdir, words)) from None
+        raise UserError(_unknown_field(_load_config(file, workdir), words)) from None
+    except flags.UnrecognizedFlagError as error:
+        raise UserError(_unknown_flag(error.flagname, _load_config(file, workdir))) from None
     except flags.IllegalFlagValueError as error:
         raise UserError(_wrong_value(str(error))) from None
     except flags.Error as error:
         raise UserError(str(error)) from None
+    for field in unset.values():
+        FLAGS.config.optimizer[field.removeprefix('optimizer.')] = None
     if len(left) > 1:
-        raise UserError(f"'{left[1]}' is left over: options are written --name=value"
-                        + (f', as in --config.{left[1]}' if '=' in left[1] else ''))
+        raise UserError(f"'{left[1]}' is left over: options are written --name=value" + _as_in(left[1], FLAGS.config))
     if not FLAGS.workdir:
         raise UserError('--workdir is missing: name the directory for the run, as in --workdir=runs/first')
     return left
@@ -109,35 +120,64 @@ def _value_of(name, words):
     return None
 
 
-def _check_config_file(file, words):
-    if file is None:
-        raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n' + _what_to_type())
+def _check_config_file(file):
     path = pathlib.Path(file.partition(':')[0])
     if not path.is_file():
-        near = [str(known) for known in _experiments() if path.stem == known.stem]
+        known = [os.path.relpath(experiment) for experiment in _experiments()]
+        near = [name for name in known if path.stem == pathlib.Path(name).stem]
         raise UserError(f'--config={file}: no such file; ' + (f'did you mean {near[0]}?' if near else
-                        f'the experiments are: {", ".join(map(str, _experiments()))}'))
-    if path.suffix != '.py':
+                        f'the experiments are: {", ".join(known)}'))
+    if path.suffix != '.py' or 'get_config' not in path.read_text('utf-8'):
         raise UserError(f'--config={file}: an experiment is a Python file with get_config()')
 
 
-def _unknown_field(file, workdir, words):
-    from seqjax import config as configs
-    from seqjax.train.run_directory import RunDirectory
+def _load_config(file, workdir):
+    """The config before the command line changes it."""
+    if file is None:
+        from seqjax.train.run_directory import RunDirectory
 
-    config = _load_config(file) if file else RunDirectory(workdir).saved_config()
-    known = configs.flatten(config)
-    for word in words:
-        name = word.lstrip('-').partition('=')[0].removeprefix('no')
-        if name.startswith('config.') and name.removeprefix('config.') not in known:
-            return configs.unknown_field(name.removeprefix('config.'), config)
-    return f'the config {file or workdir} has no such field'
-
-
-def _load_config(file):
+        return RunDirectory(workdir).saved_config()
     path, _, argument = file.partition(':')
     get_config = runpy.run_path(path)['get_config']
     return get_config(argument) if argument else get_config()
+
+
+def _set_to_none(words):
+    """{'--config.optimizer.b2=none': 'optimizer.b2'}: ml_collections would want a number there."""
+    if not any(word.lower().endswith('=none') for word in words):
+        return {}
+    from seqjax.config import OPTIONAL
+
+    return {word: field for word in words for field in OPTIONAL if word.lower().lstrip('-') == f'config.{field}=none'}
+
+
+def _unknown_field(config, words):
+    from seqjax import config as configs
+
+    known = configs.flatten(config)
+    for word in words:
+        name = word.lstrip('-').partition('=')[0]
+        if name.startswith('config.') and name.removeprefix('config.') not in known:
+            return configs.unknown_field(name.removeprefix('config.'), config)
+    return 'the config has no such field'
+
+
+def _unknown_flag(name, config):
+    from seqjax import config as configs
+
+    known = {field.rpartition('.')[2]: f'config.{field}' for field in configs.flatten(config)}
+    known.update({flag: flag for flag in OURS})
+    close = difflib.get_close_matches(name, known, n=1)
+    return f'no flag --{name}; ' + (f'did you mean --{known[close[0]]}?' if close else
+                                    f'there are: --{", --".join(OURS)} and --config.SECTION.FIELD')
+
+
+def _as_in(word, config):
+    from seqjax import config as configs
+
+    name, equals, value = word.partition('=')
+    homes = configs.homes(name, config)
+    return f', as in --config.{homes[0]}={value}' if equals and homes else ''
 
 
 def _wrong_value(message):

@@ -10,6 +10,8 @@ from ml_collections.config_dict import placeholder
 from seqjax import models
 from seqjax.errors import FieldError, UserError, suggestion
 
+OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum')  # may be None: what optax chooses
+
 
 def defaults(model):
     """All fields with their defaults; `config.model` has those of `model` ('gpt', 'lstm')."""
@@ -24,7 +26,7 @@ def defaults(model):
         batch_size=32,            # rows of one step, over all devices
         sequence_length=64,       # tokens of a row
     ))
-    config.model = ConfigDict(dict(name=model, **models.fields(model)))
+    config.model = ConfigDict(dict(name=model, **with_prefix('config.model', lambda: models.fields(model))))
     config.train = ConfigDict(dict(
         steps=1000,
         eval_every=250,           # 0: only at the end
@@ -63,6 +65,7 @@ def defaults(model):
     config.decode = ConfigDict(dict(
         prompt='\n',
         samples=1,
+        seed=0,                   # another seed, another text
         max_new_tokens=500,
         temperature=0.8,          # 0: greedy
         top_k=0,                  # 0: all tokens
@@ -73,16 +76,20 @@ def defaults(model):
 
 def validate(config):
     """Raises a FieldError that names the first impossible value; needs no device and compiles nothing."""
+    if not isinstance(config, ConfigDict):
+        raise UserError(f'{config!r} is not a config; start from seqjax.config.defaults(model) and return that')
     for section in ('data', 'model', 'train', 'optimizer', 'parallel', 'decode'):
         if section not in config:
             raise UserError(f'config has no section {section!r}; start from seqjax.config.defaults(model)')
     for field, (fits, reason) in _LIMITS.items():
         section, name = field.split('.')
         value = config[section][name]
+        if value is None and field in OPTIONAL:
+            continue
         if isinstance(value, float) and math.isnan(value) or not fits(value):
             raise FieldError(f'config.{field}', value, reason)
-    if config.seed < 0:
-        raise FieldError('config.seed', config.seed, 'must be at least 0')
+    if not 0 <= config.seed < 2 ** 32:  # jax would take its last 32 bits
+        raise FieldError('config.seed', config.seed, f'must be at least 0 and less than {2 ** 32}')
     if config.data.batch_size % config.train.accumulate:
         raise FieldError('config.train.accumulate', config.train.accumulate,
                          f'must divide data.batch_size={config.data.batch_size}')
@@ -109,6 +116,9 @@ def loads(text):
     saved = json.loads(text)
     config = defaults(saved['model']['name'])
     for section, value in saved.items():
+        if section not in config:
+            raise UserError(f'saved config has a section {section!r} that this version of seqjax does not know; '
+                            f'{suggestion(section, config)}')
         if isinstance(value, dict):
             for field in value:
                 if field not in config[section]:
@@ -154,9 +164,14 @@ def unknown_field(path, config):
     kind = f' ({config.model.name})' if section == 'model' else ''
     hint = suggestion(field, known)
     if not section and not difflib.get_close_matches(field, known):  # 'learning_rate' instead of 'optimizer.learning_rate'
-        homes = [full for full in flatten(config) if full.rpartition('.')[2] == field]
-        hint = f"did you mean '{homes[0]}'?" if homes else hint
+        there = homes(field, config)
+        hint = f"did you mean '{there[0]}'?" if there else hint
     return f"no field '{field}' in {where}{kind}; {hint}"
+
+
+def homes(field, config):
+    """'learning_rate' -> ['optimizer.learning_rate']."""
+    return [full for full in flatten(config) if full.rpartition('.')[2] == field]
 
 
 def _at_least(low):
@@ -174,7 +189,7 @@ _LIMITS = {
     'data.vocabulary': _at_least(1),
     'data.batch_size': _at_least(1),
     'data.sequence_length': _at_least(2),
-    'train.steps': _at_least(1),
+    'train.steps': _between(1, 2 ** 31),  # the step is a 32-bit integer
     'train.eval_every': _at_least(0),
     'train.eval_batches': _at_least(0),
     'train.save_every': _at_least(0),
@@ -189,8 +204,13 @@ _LIMITS = {
     'optimizer.clip_value': _OFF_OR_POSITIVE,
     'optimizer.weight_decay': _OFF_OR_POSITIVE,
     'optimizer.ema': _between(0, 1),
+    'optimizer.b1': _between(0, 1),
+    'optimizer.b2': _between(0, 1),
+    'optimizer.eps': _POSITIVE,
+    'optimizer.momentum': _between(0, 1),
     'parallel.deadline': _at_least(1),
     'decode.samples': _at_least(1),
+    'decode.seed': _between(0, 2 ** 32),
     'decode.max_new_tokens': _at_least(1),
     'decode.temperature': ((lambda value: 0 <= value < math.inf), 'must be at least 0 (0 is greedy)'),
     'decode.top_k': _at_least(0),

@@ -10,6 +10,7 @@ import gzip
 import os
 import pathlib
 import sysconfig
+import zlib
 
 from seqjax.errors import FieldError
 
@@ -55,7 +56,7 @@ def _file_text(name):
         raise FieldError('data.source', f'file:{name}', f'no such file (looked in {os.getcwd()})') from None
     except UnicodeDecodeError as error:
         raise FieldError('data.source', f'file:{name}', f'byte {error.start} is not UTF-8; convert the file first') from None
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:  # the last two from a damaged .gz
         raise FieldError('data.source', f'file:{name}', f'cannot be read: {error}') from None
     if not text:
         raise FieldError('data.source', f'file:{name}', 'the file is empty')
@@ -68,7 +69,8 @@ def _tfds_text(name, directory):
     try:
         builder = tfds.builder(name, data_dir=directory or None, file_format='array_record')
     except (tfds.core.registered.DatasetNotFoundError, ImportError, ValueError) as error:
-        raise FieldError('data.source', f'tfds:{name}', _first_line(error)) from error
+        raise FieldError('data.source', f'tfds:{name}',
+                         f'{_first_line(error)} The sets are at https://www.tensorflow.org/datasets/catalog') from error
     try:
         builder.download_and_prepare(file_format='array_record')
     except Exception as error:  # whatever the set's own script raises: most often no network or no TensorFlow

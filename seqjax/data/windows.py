@@ -40,7 +40,8 @@ def training_batches(tokens, *, batch_size, sequence_length, seed, process=0, pr
     """An endless grain dataset: element `step` is this process's rows of the global batch of that step."""
     windows = Windows(tokens, sequence_length)
     _enough(windows, 'training')
-    rows = grain.MapDataset.range(len(windows)).seed(seed).shuffle().repeat(None).random_map(windows.shifted)
+    epochs = 2 ** 62 // len(windows)  # as good as endless; grain's own endless overflows in batches of one row
+    rows = grain.MapDataset.range(len(windows)).seed(seed).shuffle().repeat(epochs).random_map(windows.shifted)
     return rows.batch(batch_size // processes)[process::processes]
 
 

@@ -40,12 +40,12 @@ class Embedding(nn.Module):
 
     vocabulary: int
     features: int
-    init: nn.initializers.Initializer = nn.initializers.normal(0.02)
+    table_init: nn.initializers.Initializer = nn.initializers.normal(0.02)
     dtype: jnp.dtype = jnp.float32
 
     def setup(self):
         # One sharded axis only: a table cut along the vocabulary turns every lookup into a gather over devices.
-        self.table = self.param('table', partitioned(self.init, ('vocab', 'embed')), (self.vocabulary, self.features))
+        self.table = self.param('table', partitioned(self.table_init, ('vocab', 'embed')), (self.vocabulary, self.features))
 
     def __call__(self, tokens):
         return jnp.take(self.table.astype(self.dtype), tokens, axis=0)  # [..., D]

@@ -49,6 +49,8 @@ class LSTM(nn.Module):
             raise ValueError(f'LSTM takes inputs [B, T, D], not an array of shape {inputs.shape}')
         if initial_state is None:
             initial_state = self.zero_state(inputs.shape[0])
+        if len(initial_state) != self.num_layers:
+            raise ValueError(f'initial_state has {len(initial_state)} layers, and num_layers={self.num_layers}')
         x, final_state = inputs, []
         for layer, state in enumerate(initial_state):
             if layer:

@@ -11,9 +11,17 @@ from seqjax import ops
 from seqjax.nn.projection import Projection, partitioned
 
 
+class LayerNorm(nn.LayerNorm):
+    """flax's, which mixes bfloat16 with its float32 statistics also where jax_numpy_dtype_promotion='strict'."""
+
+    def __call__(self, x):
+        with jax.numpy_dtype_promotion('standard'):
+            return super().__call__(x)
+
+
 def layer_norm(bias, dtype, name=None):
     """flax's LayerNorm with named axes; statistics in float32."""
-    return nn.LayerNorm(
+    return LayerNorm(
         epsilon=1e-5, use_bias=bias, dtype=dtype, name=name,
         scale_init=partitioned(nn.initializers.ones, ('embed',)), bias_init=partitioned(nn.initializers.zeros, ('embed',)))
 

@@ -96,9 +96,9 @@ class Pmap(_Strategy):
         return [device for device in self.mesh.devices.flat if device.process_index == jax.process_index()]
 
     def _stacked(self, tree):
-        """Arrays whose first axis is this process's devices, one row on each."""
-        sharding = NamedSharding(Mesh(np.array(self._local_devices()), ('devices',)), PartitionSpec('devices'))
-        return jax.tree.map(lambda x: jax.device_put(x, sharding), tree)
+        """From arrays whose first axis is this process's devices, global ones with a row on every device."""
+        sharding = NamedSharding(Mesh(self.mesh.devices.ravel(), ('devices',)), PartitionSpec('devices'))
+        return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.ascontiguousarray(x)), tree)
 
 
 STRATEGIES = {'jit': Jit, 'pmap': Pmap}

@@ -53,8 +53,8 @@ def build(config, run):
     task = make_task(config, corpus.tokenizer.vocabulary)
     schedule, optimizer = configs.with_prefix('config', lambda: _make_optimizer(config))
 
-    key, batch = jax.random.key(config.seed), sample_batch(config)
-    abstract = jax.eval_shape(lambda: create_state(task, optimizer, key, batch, ema=config.optimizer.ema > 0))
+    key, batch = jax.eval_shape(lambda: jax.random.key(config.seed)), sample_batch(config)
+    abstract = jax.eval_shape(lambda key: create_state(task, optimizer, key, batch, ema=config.optimizer.ema > 0), key)
     configs.with_prefix('config', lambda: check_patterns(config.optimizer, abstract.params))
     layout = strategy.state_layout(abstract, jax.eval_shape(task.init, key, batch)['params'])
     target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
@@ -89,7 +89,8 @@ def _check_batch(config, mesh):
     micro = config.data.batch_size // config.train.accumulate
     if micro % shards:
         raise FieldError('config.data.batch_size', config.data.batch_size,
-                         f'data x fsdp = {shards} shards must divide its {config.train.accumulate} micro-batch(es) of {micro} rows')
+                         f'must be a multiple of {shards * config.train.accumulate}: data x fsdp = {shards} shards, and '
+                         f'train.accumulate={config.train.accumulate}')
 
 
 def _load_corpus(config, run):

@@ -5,7 +5,7 @@ import jax
 from seqjax import config as configs
 from seqjax import decode, parallel
 from seqjax.data import tokenizers
-from seqjax.errors import UserError
+from seqjax.errors import FieldError, UserError
 from seqjax.train.checkpoints import Checkpoints
 from seqjax.train.evaluation import evaluate_state
 from seqjax.train.experiment import build, make_strategy, make_task, sample_batch
@@ -40,12 +40,17 @@ def generate(config, workdir, checkpoint='latest'):
     if not options.prompt:
         raise UserError("config.decode.prompt='': give at least one character to continue from")
     tokenizer = tokenizers.loads(run.read('tokenizer.json'))
-    prompt = tokenizer.encode(options.prompt)
+    try:
+        prompt = tokenizer.encode(options.prompt)
+    except (UserError, UnicodeEncodeError) as error:
+        raise FieldError('config.decode.prompt', options.prompt, str(error)) from None
     task = make_task(config, tokenizer.vocabulary)
     step, checkpoints = find_checkpoint(run, checkpoint)
     params = _restore_parameters(config, task, checkpoints, step)
-    written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(config.seed),
-                              max_new_tokens=options.max_new_tokens, sampler=sampler)
+    with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
+        bar.update(0, 'compiling and writing')
+        written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(options.seed),
+                                  max_new_tokens=options.max_new_tokens, sampler=sampler)
     return [options.prompt + tokenizer.decode(tokens) for tokens in written]
 
 

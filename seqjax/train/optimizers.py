@@ -5,6 +5,7 @@ Parts of a model are named by glob patterns over parameter paths: 'block_0/*', '
 
 import fnmatch
 import inspect
+import math
 
 import jax
 import optax
@@ -12,9 +13,12 @@ import optax.contrib
 
 from seqjax.errors import FieldError, suggestion
 
-# These need the loss, a line search or a random key at every update, which a plain training step does not give them.
-_NEED_MORE = {'lbfgs', 'polyak_sgd', 'noisy_sgd', 'dpsgd', 'optimistic_adam', 'schedule_free', 'momo', 'momo_adam',
-              'adahessian', 'sophia', 'galore'}
+# These need the loss, a line search or a random key at every update (the first rows), evaluate with other parameters than
+# they train (the next) or cannot follow a schedule (the last); a plain training step does not give them that.
+_NEED_MORE = {'lbfgs', 'polyak_sgd', 'noisy_sgd', 'dpsgd', 'optimistic_adam', 'momo', 'momo_adam', 'adahessian', 'sophia',
+              'galore',
+              'schedule_free', 'schedule_free_adamw', 'schedule_free_sgd',
+              'rprop', 'sm3'}
 _TUNABLE = ('b1', 'b2', 'eps', 'momentum')
 
 
@@ -26,7 +30,8 @@ def available():
             parameters = list(inspect.signature(function).parameters.values())
             required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
             takes_rate = any(p.name == 'learning_rate' for p in parameters)
-            if takes_rate and set(required) <= {'learning_rate'} and name not in _NEED_MORE:
+            complete = takes_rate and set(required) <= {'learning_rate'} and not name.startswith('scale_by_')
+            if complete and name not in _NEED_MORE:
                 found[name] = function
     return found
 
@@ -88,7 +93,7 @@ def _named(options, schedule):
     chosen = {name: options[name] for name in _TUNABLE if options[name] is not None}
     for name in chosen:
         if name not in accepted:
-            raise FieldError(f'optimizer.{name}', chosen[name], f"'{options.name}' does not take it; leave it out")
+            raise FieldError(f'optimizer.{name}', chosen[name], f"'{options.name}' does not take it; set it to none")
     if options.weight_decay:
         if 'weight_decay' not in accepted:
             raise FieldError('optimizer.weight_decay', options.weight_decay,
@@ -127,4 +132,7 @@ def _parse_rates(text):
             pattern = ''
         if not pattern:
             raise FieldError('optimizer.rates', text, "write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'")
+        if not 0 < rates[-1][1] < math.inf:
+            raise FieldError('optimizer.rates', text, f'{factor} must be a positive number; to train a part not at all, name it '
+                             'in optimizer.freeze')
     return rates

@@ -1,0 +1,97 @@
+"""Tokenizers: what is encoded is decoded to the same text, before and after they were saved."""
+
+from hypothesis import given, settings, strategies
+import numpy as np
+import pytest
+
+from seqjax.data import tokenizers
+from seqjax.errors import FieldError, UserError
+
+TEXT = 'The quick brown fox jumps over the lazy dog. Où est-ce? 你好 🙂\r\n\ttab\x0b\x1c\u2028end\n' * 20
+UNICODE = strategies.text(strategies.characters(codec='utf-8'))  # every character that UTF-8 has, so no lone surrogate
+
+
+@pytest.fixture(scope='module', params=['byte', 'bpe'])
+def open_tokenizer(request):
+    """A tokenizer that knows any text."""
+    return tokenizers.train(request.param, TEXT, vocabulary=300)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=UNICODE)
+def test_any_text_makes_the_round_trip(open_tokenizer, text):
+    tokens = open_tokenizer.encode(text)
+    assert tokens.dtype == np.int32
+    assert open_tokenizer.decode(tokens) == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=UNICODE.filter(bool))
+def test_characters_make_the_round_trip_one_token_each(text):
+    tokenizer = tokenizers.train('char', text)
+    tokens = tokenizer.encode(text)
+    assert tokens.dtype == np.int32 and len(tokens) == len(text)
+    assert tokenizer.decode(tokens) == text
+    assert tokenizer.vocabulary == len(set(text))
+    assert tokenizer.encode('').size == 0
+
+
+@pytest.mark.parametrize('kind', tokenizers.KINDS)
+def test_a_saved_tokenizer_gives_the_same_numbers(kind):
+    tokenizer = tokenizers.train(kind, TEXT, vocabulary=300)
+    loaded = tokenizers.loads(tokenizers.dumps(tokenizer))
+    assert type(loaded) is type(tokenizer)
+    assert loaded.vocabulary == tokenizer.vocabulary
+    np.testing.assert_array_equal(loaded.encode(TEXT), tokenizer.encode(TEXT))
+    assert loaded.decode(loaded.encode(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize('kind', tokenizers.KINDS)
+def test_numbers_are_below_the_vocabulary(kind):
+    tokenizer = tokenizers.train(kind, TEXT, vocabulary=300)
+    tokens = tokenizer.encode(TEXT)
+    assert tokens.min() >= 0 and tokens.max() < tokenizer.vocabulary
+
+
+@pytest.mark.parametrize('text, unknown', [('abz', 'z'), ('\n', '\n'), ('\U0010ffff', '\U0010ffff'), ('a\x00b', '\x00')])
+def test_an_unknown_character_is_named_with_the_known_ones(text, unknown):
+    with pytest.raises(UserError) as caught:
+        tokenizers.train('char', 'cab').encode(text)
+    assert str(caught.value) == (f"character {unknown!r} was not in the text the tokenizer was made from; "
+                                 "it knows these: 'abc'")
+
+
+def test_characters_are_numbered_in_the_order_of_their_code_points():
+    tokenizer = tokenizers.train('char', 'c🙂ab\n')
+    assert tokenizer.characters == '\nabc🙂'
+    assert tokenizer.encode('🙂a\n').tolist() == [4, 1, 0]
+
+
+def test_bytes_are_utf_8_and_half_a_character_is_replaced():
+    tokenizer = tokenizers.train('byte', '')
+    assert tokenizer.encode('é').tolist() == [0xC3, 0xA9]
+    assert tokenizer.vocabulary == 256
+    assert tokenizer.decode([0xC3]) == '\N{REPLACEMENT CHARACTER}'
+
+
+@pytest.mark.parametrize('vocabulary', [256, 257, 300])
+def test_byte_pairs_learn_as_many_tokens_as_they_are_asked_for(vocabulary):
+    tokenizer = tokenizers.train('bpe', TEXT, vocabulary)
+    assert tokenizer.vocabulary == vocabulary
+    count = len(tokenizer.encode('The quick brown fox'))
+    assert count == 19 if vocabulary == 256 else count < 19
+
+
+def test_byte_pairs_that_the_text_does_not_have_are_not_invented():
+    assert tokenizers.train('bpe', 'ab\n', 1000).vocabulary < 300
+
+
+@pytest.mark.parametrize('kind, vocabulary, sentence', [
+    ('bpe', 255, 'data.vocabulary=255: byte pairs start from 256 bytes; ask for more'),
+    ('chars', 0, "data.tokenizer='chars': no such tokenizer; did you mean 'char'?"),
+    ('zzz', 0, "data.tokenizer='zzz': no such tokenizer; choose one of: bpe, byte, char"),
+])
+def test_what_cannot_be_made_is_refused(kind, vocabulary, sentence):
+    with pytest.raises(FieldError) as caught:
+        tokenizers.train(kind, TEXT, vocabulary)
+    assert str(caught.value) == sentence

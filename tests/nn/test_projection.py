@@ -1,0 +1,73 @@
+"""Projections and embeddings against numpy."""
+
+from flax import linen
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from seqjax import nn
+from tests.reference.parameters import random_parameters
+
+SHAPES = [  # features, contract, shape of x, einsum
+    ((5,), 1, (2, 3, 4), 'btd,df->btf'),
+    ((3, 2, 5), 1, (2, 3, 4), 'btd,dghk->btghk'),
+    ((5,), 2, (2, 3, 4, 6), 'bthk,hkd->btd'),
+    ((5,), 1, (4,), 'd,df->f'),
+]
+
+
+@pytest.mark.parametrize('bias', [True, False])
+@pytest.mark.parametrize('features, contract, shape, equation', SHAPES, ids=[equation for *_, equation in SHAPES])
+def test_a_projection_contracts_the_last_axes_and_adds_its_bias(features, contract, shape, equation, bias):
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    layer = nn.Projection(features, (None,) * (contract + len(features)), contract=contract, bias=bias)
+    params = random_parameters(layer, x)
+    assert sorted(params) == ['bias', 'kernel'][not bias:]
+    expected = np.einsum(equation, x, params['kernel']) + params.get('bias', 0)
+    np.testing.assert_allclose(jax.jit(layer.apply)({'params': params}, x), expected, atol=1e-5)
+
+
+def test_a_projection_names_the_axes_of_kernel_and_bias():
+    layer = nn.Projection((3, 2, 5), ('embed', None, 'heads', None))
+    params = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((1, 4)))['params']
+    assert params['kernel'].names == ('embed', None, 'heads', None) and params['kernel'].value.shape == (4, 3, 2, 5)
+    assert params['bias'].names == (None, 'heads', None) and params['bias'].value.shape == (3, 2, 5)
+
+
+def test_a_bias_starts_at_zero_and_a_kernel_as_told():
+    layer = nn.Projection((6,), (None, None), kernel_init=linen.initializers.constant(0.25))
+    params = linen.unbox(layer.init(jax.random.key(0), jnp.zeros((1, 4))))['params']
+    np.testing.assert_array_equal(params['kernel'], np.full((4, 6), 0.25))
+    np.testing.assert_array_equal(params['bias'], np.zeros(6))
+
+
+def test_bfloat16_layers_keep_float32_parameters_and_come_close():
+    x, tokens = np.random.default_rng(1).standard_normal((7, 8)).astype(np.float32), np.arange(3)
+    for low, exact, inputs in (
+            (nn.Projection((5,), (None, None), dtype=jnp.bfloat16), nn.Projection((5,), (None, None)), x),
+            (nn.Embedding(5, 8, dtype=jnp.bfloat16), nn.Embedding(5, 8), tokens)):
+        params = random_parameters(low, inputs)
+        assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {np.dtype('float32')}
+        result = low.apply({'params': params}, inputs)
+        assert result.dtype == jnp.bfloat16
+        np.testing.assert_allclose(np.float32(result), exact.apply({'params': params}, inputs), atol=4e-2)
+
+
+def test_an_embedding_looks_up_rows_and_scores_against_all_of_them():
+    layer, rng = nn.Embedding(vocabulary=7, features=4), np.random.default_rng(2)
+    tokens, x = rng.integers(0, 7, (2, 3)), rng.standard_normal((2, 3, 4)).astype(np.float32)
+    params = random_parameters(layer, tokens)
+    np.testing.assert_array_equal(layer.apply({'params': params}, tokens), params['table'][tokens])
+    scores = layer.apply({'params': params}, x, method='attend')
+    np.testing.assert_allclose(scores, np.einsum('btd,vd->btv', x, params['table']), atol=1e-6)
+
+
+def test_the_gradient_of_an_embedding_adds_up_repeated_tokens_and_skips_unseen_ones():
+    layer, tokens = nn.Embedding(vocabulary=5, features=2), np.array([3, 1, 3])
+    weights = np.random.default_rng(3).standard_normal((3, 2)).astype(np.float32)
+    params = random_parameters(layer, tokens)
+    gradient = jax.grad(lambda params: (layer.apply({'params': params}, tokens) * weights).sum())(params)['table']
+    expected = np.zeros((5, 2), np.float32)
+    expected[1], expected[3] = weights[1], weights[0] + weights[2]
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)

@@ -1,0 +1,23 @@
+"""Starting launch.py as a user does: in a process of its own, without the settings that this one tests with."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parent.parent
+CACHE = ROOT / '.pytest_cache' / 'xla'
+
+
+def start(*arguments, cache=CACHE):
+    """launch.py with these arguments, its error output on a pipe."""
+    environment = {name: value for name, value in os.environ.items() if name not in ('NPROC', 'XLA_FLAGS')}
+    environment['SEQJAX_CACHE'] = str(cache)
+    return subprocess.Popen([sys.executable, 'launch.py', *map(str, arguments)], cwd=ROOT, env=environment, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process, timeout=240):
+    """(exit code, output, error output)."""
+    output, errors = process.communicate(timeout=timeout)
+    return process.returncode, output, errors

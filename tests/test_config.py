@@ -1,0 +1,192 @@
+"""The config: its defaults are possible, impossible values are refused, and saving loses nothing."""
+
+import ast
+import json
+import math
+import pathlib
+import runpy
+
+from ml_collections import ConfigDict
+import pytest
+
+from seqjax import config as configs
+from seqjax import models
+from seqjax.errors import FieldError, UserError
+from tests.tiny import tiny_config
+
+EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob('*.py'))
+NAN, INF = math.nan, math.inf
+BAD = {  # field: values that must be refused
+    'data.held_out': [0.0, 1.0, -0.1, NAN],
+    'data.vocabulary': [0, -1],
+    'data.batch_size': [0, -8],
+    'data.sequence_length': [1, 0],
+    'train.steps': [0, -3, 2 ** 31],
+    'train.eval_every': [-1],
+    'train.eval_batches': [-1],
+    'train.save_every': [-1],
+    'train.keep_latest': [0],
+    'train.keep_best': [-1],
+    'train.accumulate': [0, -1],
+    'train.max_skipped': [0],
+    'optimizer.learning_rate': [0.0, -1.0, NAN, INF],
+    'optimizer.warmup_steps': [-1],
+    'optimizer.final_rate': [-0.1, 1.1, NAN],
+    'optimizer.clip_norm': [-1.0, NAN, INF],
+    'optimizer.clip_value': [-1.0, NAN, INF],
+    'optimizer.weight_decay': [-0.1, NAN, INF],
+    'optimizer.ema': [-0.1, 1.0, NAN],
+    'optimizer.b1': [-0.1, 1.0, NAN],
+    'optimizer.b2': [-0.1, 1.0, NAN],
+    'optimizer.eps': [0.0, -1.0, NAN, INF],
+    'optimizer.momentum': [-0.1, 1.0, NAN],
+    'parallel.deadline': [0],
+    'decode.samples': [0],
+    'decode.max_new_tokens': [0],
+    'decode.seed': [-1, 2 ** 32],
+    'decode.temperature': [-0.1, NAN, INF],
+    'decode.top_k': [-1],
+    'decode.top_p': [0.0, 1.1, -1.0, NAN],
+}
+
+
+def with_value(field, value, model='gpt'):
+    config = configs.defaults(model)
+    section, _, name = field.rpartition('.')
+    (config[section] if section else config)[name] = value
+    return config
+
+
+@pytest.mark.parametrize('model', models.MODELS)
+def test_the_defaults_of_every_model_are_possible(model):
+    configs.validate(configs.defaults(model))
+
+
+def test_every_limit_has_a_value_that_breaks_it():
+    assert BAD.keys() == configs._LIMITS.keys()
+
+
+@pytest.mark.parametrize('field, value', [(field, value) for field, values in BAD.items() for value in values])
+def test_an_impossible_value_is_refused_by_name(field, value):
+    with pytest.raises(FieldError) as caught:
+        configs.validate(with_value(field, value))
+    assert str(caught.value).startswith(f'config.{field}={value!r}: must be ')
+
+
+@pytest.mark.parametrize('field, value, sentence', [
+    ('seed', -1, 'config.seed=-1: must be at least 0 and less than 4294967296'),
+    ('seed', 2 ** 32, 'config.seed=4294967296: must be at least 0 and less than 4294967296'),
+    ('train.accumulate', 5, 'config.train.accumulate=5: must divide data.batch_size=32'),
+    ('model.heads', 3, 'config.model.heads=3: must divide width=128; 1, 2, 4, 8 would'),
+    ('model.dropout', 1.0, 'config.model.dropout=1.0: must be at least 0 and less than 1'),
+    ('model.dropout', NAN, 'config.model.dropout=nan: must be at least 0 and less than 1'),
+    ('model.dtype', 'float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
+    ('model.name', 'gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
+    ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),
+])
+def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
+    with pytest.raises(FieldError) as caught:
+        configs.validate(with_value(field, value))
+    assert str(caught.value) == sentence
+
+
+def test_unset_hyperparameters_are_possible():
+    config = configs.defaults('gpt')
+    assert [config.optimizer[field.partition('.')[2]] for field in configs.OPTIONAL] == [None] * 4
+    configs.validate(config)
+
+
+@pytest.mark.parametrize('config, sentence', [
+    (ConfigDict(dict(seed=0)), "config has no section 'data'; start from seqjax.config.defaults(model)"),
+    (5, '5 is not a config; start from seqjax.config.defaults(model) and return that'),
+])
+def test_what_is_no_config_is_refused(config, sentence):
+    with pytest.raises(UserError) as caught:
+        configs.validate(config)
+    assert str(caught.value) == sentence
+
+
+def test_defaults_of_an_unknown_model_name_the_field():
+    with pytest.raises(FieldError, match="^config.model.name='gtp': no such model; did you mean 'gpt'"):
+        configs.defaults('gtp')
+
+
+@pytest.mark.parametrize('changes', [
+    {}, dict(seed=7), dict(optimizer=dict(b2=0.99, momentum=0.5)), dict(train=dict(steps=9), decode=dict(prompt='é\n"')),
+])
+@pytest.mark.parametrize('model', models.MODELS)
+def test_a_saved_config_is_read_back_whole_with_the_fields_that_were_not_set(model, changes):
+    config = tiny_config(model, **changes)
+    read = configs.loads(configs.dumps(config))
+    assert read.to_dict() == config.to_dict()
+    read.optimizer.eps = 1e-6  # a field that was not set still takes a number, and nothing else
+    with pytest.raises(TypeError):
+        read.optimizer.eps = 'small'
+
+
+def test_a_config_saved_before_a_field_existed_gets_its_default():
+    saved = tiny_config(train=dict(steps=9)).to_dict()
+    del saved['train']['max_skipped'], saved['decode']
+    read = configs.loads(json.dumps(saved))
+    assert read.train.steps == 9
+    assert read.train.max_skipped == configs.defaults('gpt').train.max_skipped
+    assert read.decode.to_dict() == configs.defaults('gpt').decode.to_dict()
+
+
+@pytest.mark.parametrize('change, sentence', [
+    (lambda saved: saved['train'].update(stesp=3),
+     "train.stesp that this version of seqjax does not know; did you mean 'steps'?"),
+    (lambda saved: saved.update(trian=dict(steps=3)),
+     "'trian' that this version of seqjax does not know; did you mean 'train'?"),
+], ids=['field', 'section'])
+def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
+    saved = tiny_config().to_dict()
+    change(saved)
+    with pytest.raises(UserError) as caught:
+        configs.loads(json.dumps(saved))
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize('field, value, counts', [
+    ('model.width', 64, True), ('data.source', 'file:x', True), ('data.batch_size', 16, True), ('seed', 1, True),
+    ('optimizer.learning_rate', 0.5, True), ('optimizer.b1', 0.5, True), ('train.accumulate', 2, True),
+    ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.save_every', 9, False),
+    ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False), ('parallel.fsdp', 2, False), ('decode.top_k', 3, False),
+])
+def test_two_configs_differ_where_the_experiment_does(field, value, counts):
+    before = configs.defaults('gpt')
+    old = configs.flatten(before)[field]
+    expected = [(field, old, value)] if counts else []
+    assert configs.differences(before, with_value(field, value)) == expected
+
+
+def test_another_model_differs_in_the_fields_that_only_one_has():
+    different = {field: (ours, theirs) for field, ours, theirs in
+                 configs.differences(configs.defaults('gpt'), configs.defaults('lstm'))}
+    assert different['model.name'] == ('gpt', 'lstm')
+    assert different['model.heads'] == (4, None)
+    assert different['model.tie'] == (None, False)
+
+
+@pytest.mark.parametrize('path, sentence', [
+    ('train.stesp', "no field 'stesp' in config.train; did you mean 'steps'?"),
+    ('model.widht', "no field 'widht' in config.model (gpt); did you mean 'width'?"),
+    ('trian.steps', "no section 'trian' in config; did you mean 'train'?"),
+    ('learning_rate', "no field 'learning_rate' in config; did you mean 'optimizer.learning_rate'?"),
+    ('sed', "no field 'sed' in config; did you mean 'seed'?"),
+    ('zzzz', "no field 'zzzz' in config; choose one of: data, decode, model, optimizer, parallel, seed, train"),
+    ('seed.x', "no section 'seed' in config; choose one of: data, decode, model, optimizer, parallel, train"),
+])
+def test_the_sentence_for_an_unknown_field_says_what_was_meant(path, sentence):
+    assert configs.unknown_field(path, configs.defaults('gpt')) == sentence
+
+
+@pytest.mark.parametrize('path', EXPERIMENTS, ids=lambda path: path.stem)
+def test_every_experiment_is_possible_and_says_what_it_is(path):
+    configs.validate(runpy.run_path(str(path))['get_config']())
+    first_line = (ast.get_docstring(ast.parse(path.read_text('utf-8'))) or '').partition('\n')[0]
+    assert len(first_line) >= 10 and first_line.endswith('.')
+
+
+def test_there_are_experiments():
+    assert len(EXPERIMENTS) >= 2

@@ -1,0 +1,53 @@
+"""Real runs, through the launcher, on the embedded text: what a newcomer does first."""
+
+import json
+import re
+
+import pytest
+
+from tests.processes import finish, start
+
+UNIGRAM_LOSS = 3.2  # nats: what knowing only the frequency of each character of the embedded text gives
+
+
+def run(*arguments):
+    code, output, errors = finish(start(*arguments), timeout=1200)
+    assert code == 0, errors
+    return output, errors
+
+
+def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
+    workdir = tmp_path / 'run'
+    train = ['--config=experiments/char_lstm.py', f'--workdir={workdir}', '--config.model.width=128',
+             '--config.train.steps=150', '--config.train.eval_batches=20', '--config.train.eval_every=75',
+             '--config.train.save_every=75', '--config.optimizer.warmup_steps=20']
+    output, errors = run(*train)
+    result = json.loads((workdir / 'result.json').read_text())
+    assert result['eval/loss'] < UNIGRAM_LOSS - 0.8
+    assert result['steps'] == 150 and result['tokens_per_second'] > 0 and result['parameters'] > 100_000
+    assert f'run directory: {workdir}' in output and 'step 75: saved' in errors
+    for name in ('config.json', 'data.json', 'tokenizer.json', 'metrics.jsonl', 'loss.png', 'checkpoints/00000150'):
+        assert (workdir / name).exists(), name
+    assert list(workdir.glob('events.out.tfevents.*'))
+
+    _, errors = run(*train)  # a finished run trains no further step
+    assert 'resumed from step 150' in errors
+    again = json.loads((workdir / 'result.json').read_text())
+    assert again['eval/loss'] == result['eval/loss']
+
+    output, _ = run(f'--workdir={workdir}', '--mode=eval')
+    assert json.loads(output)['eval/loss'] == pytest.approx(result['eval/loss'], abs=1e-6)
+
+    write = [f'--workdir={workdir}', '--mode=generate', '--config.decode.prompt=def ', '--config.decode.max_new_tokens=300']
+    first, second = run(*write)[0], run(*write)[0]
+    assert first == second and first.startswith('def ')
+    assert len(re.findall(r'\b(self|def|the|if|in|return|import)\b', first)) >= 5
+    other = run(*write, '--config.decode.seed=1')[0]
+    assert other != first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('experiment, loss', [('char_lstm', 1.5), ('char_gpt', 1.7)])
+def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
+    run(f'--config=experiments/{experiment}.py', f'--workdir={tmp_path / "run"}')
+    assert json.loads((tmp_path / 'run' / 'result.json').read_text())['eval/loss'] < loss

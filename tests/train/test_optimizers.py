@@ -1,0 +1,224 @@
+"""Optimizers by name: every one of them works, and clipping, decay masks, frozen parts and own rates do what they say."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from seqjax import config as configs
+from seqjax.errors import FieldError
+from seqjax.train import optimizers
+
+RATE = 0.01
+
+
+@pytest.fixture(autouse=True)
+def standard_promotion():
+    with jax.numpy_dtype_promotion('standard'):  # as in the training step: optax mixes integers and floats
+        yield
+
+
+def make(**fields):
+    """An optimizer with a constant rate, without clipping unless asked for."""
+    options = configs.defaults('gpt').optimizer
+    options.update(dict(dict(clip_norm=0.0), **fields))
+    return optimizers.make_optimizer(options, optax.constant_schedule(RATE))
+
+
+def parameters(seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = {'embedding': {'table': (7, 4)}, 'block_0': {'kernel': (4, 6), 'bias': (6,)}, 'norm': {'scale': (4,)}}
+    return jax.tree.map(lambda shape: jnp.asarray(rng.normal(size=shape), jnp.float32), shapes,
+                        is_leaf=lambda leaf: isinstance(leaf, tuple))
+
+
+def run(optimizer, steps, first=1):
+    """The parameters after so many steps with random gradients."""
+    params, update = parameters(), jax.jit(optimizer.update)
+    state = optimizer.init(params)
+    for step in range(first, first + steps):
+        updates, state = update(parameters(seed=step), state, params)
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+def torch_run(make_torch, steps, decayed=()):
+    """The same with an optimizer of torch; `decayed` are the names of the leaves in its first group."""
+    torch = pytest.importorskip('torch')
+    leaves = {name: torch.nn.Parameter(torch.tensor(np.asarray(leaf))) for name, leaf in named(parameters()).items()}
+    groups = [[leaf for name, leaf in leaves.items() if (name in decayed) == wanted] for wanted in (True, False)]
+    optimizer = make_torch(torch, *groups)
+    for step in range(1, 1 + steps):
+        for name, gradient in named(parameters(seed=step)).items():
+            leaves[name].grad = torch.tensor(np.asarray(gradient))
+        optimizer.step()
+    return {name: leaf.detach().numpy() for name, leaf in leaves.items()}
+
+
+def named(params):
+    return dict(zip(optimizers.parameter_paths(params), jax.tree.leaves(params)))
+
+
+def assert_close(params, expected):
+    assert named(params).keys() == expected.keys()
+    for name, leaf in named(params).items():
+        np.testing.assert_allclose(leaf, expected[name], rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+# ------------------------------------------------------------------------------------------------ every optimizer
+
+@pytest.mark.parametrize('name', optimizers.available())
+def test_every_offered_optimizer_takes_finite_steps_that_change_the_parameters(name):
+    optimizer = make(name=name, clip_norm=1.0)
+
+    @jax.jit
+    def two_steps(params, gradients):
+        states = [optimizer.init(params)]
+        for _ in range(2):
+            updates, state = optimizer.update(gradients, states[-1], params)
+            params, states = optax.apply_updates(params, updates), [*states, state]
+        return params, states
+
+    before = parameters()
+    after, (first, second, third) = two_steps(before, parameters(seed=1))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
+    assert any((old != new).any() for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after)))
+    # A state that changed its types could not be donated, restored or scanned over.
+    types = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree) for tree in (first, second, third, before, after)]
+    assert types[0] == types[1] == types[2] and types[3] == types[4]
+
+
+def test_the_well_known_optimizers_are_offered_and_the_incomplete_are_not():
+    offered = optimizers.available()
+    assert {'adam', 'adamw', 'sgd', 'rmsprop', 'adagrad', 'lamb', 'lion', 'adafactor', 'muon', 'radam'} <= offered.keys()
+    assert not {'lbfgs', 'schedule_free_adamw', 'rprop', 'sm3', 'scale_by_learning_rate', 'scale_by_rprop'} & offered.keys()
+    assert offered['adamw'] is optax.adamw
+
+
+# ------------------------------------------------------------------------------------------------ against torch
+
+@pytest.mark.parametrize('decay', [0.0, 0.1])
+def test_adamw_is_that_of_torch(decay):
+    spared = {'block_0/bias', 'norm/scale'}
+    expected = torch_run(lambda torch, decayed, others: torch.optim.AdamW(
+        [dict(params=decayed, weight_decay=decay), dict(params=others, weight_decay=0.0)],
+        lr=RATE, betas=(0.8, 0.95), eps=1e-6), 10, decayed=named(parameters()).keys() - spared)
+    assert_close(run(make(name='adamw', b1=0.8, b2=0.95, eps=1e-6, weight_decay=decay), 10), expected)
+
+
+@pytest.mark.parametrize('momentum', [None, 0.9])
+def test_sgd_is_that_of_torch(momentum):
+    expected = torch_run(lambda torch, _, leaves: torch.optim.SGD(leaves, lr=RATE, momentum=momentum or 0.0), 10)
+    assert_close(run(make(name='sgd', momentum=momentum), 10), expected)
+
+
+# ------------------------------------------------------------------------------------------------ around the optimizer
+
+@pytest.mark.parametrize('norm', [0.5, 1.0, 1000.0])
+def test_the_gradient_is_clipped_to_a_global_norm(norm):
+    gradients = parameters(seed=1)
+    size = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
+    optimizer = make(name='sgd', clip_norm=norm)
+    updates, _ = optimizer.update(gradients, optimizer.init(parameters()), parameters())
+    factor = -RATE * min(1, norm / size)
+    for update, gradient in zip(jax.tree.leaves(updates), jax.tree.leaves(gradients)):
+        np.testing.assert_allclose(update, factor * np.asarray(gradient), rtol=1e-5)
+
+
+def test_every_value_is_clipped_and_that_before_the_norm():
+    gradients = parameters(seed=1)
+    optimizer = make(name='sgd', clip_value=0.3, clip_norm=0.5)
+    updates, _ = optimizer.update(gradients, optimizer.init(parameters()), parameters())
+    clipped = jax.tree.map(lambda gradient: np.clip(np.asarray(gradient), -0.3, 0.3), gradients)
+    size = np.sqrt(sum((leaf ** 2).sum() for leaf in jax.tree.leaves(clipped)))
+    assert size > 0.5
+    jax.tree.map(lambda update, gradient: np.testing.assert_allclose(update, -RATE * gradient * 0.5 / size, rtol=1e-5),
+                 updates, clipped)
+
+
+@pytest.mark.parametrize('no_decay, spared', [
+    ('*bias,*scale', {'block_0/bias', 'norm/scale'}), ('', set()), ('embedding/*, *le', {'embedding/table', 'norm/scale'})])
+def test_decay_spares_the_patterns_that_say_so(no_decay, spared):
+    zeros = jax.tree.map(jnp.zeros_like, parameters())  # without a gradient only the decay is left
+    optimizer = make(name='adamw', weight_decay=0.5, no_decay=no_decay)
+    updates, _ = optimizer.update(zeros, optimizer.init(parameters()), parameters())
+    for name, update in named(updates).items():
+        expected = 0 if name in spared else -RATE * 0.5 * np.asarray(named(parameters())[name])
+        np.testing.assert_allclose(update, np.broadcast_to(expected, update.shape), rtol=1e-6, err_msg=name)
+
+
+def test_no_decay_in_the_config_means_none_even_where_optax_has_a_default():
+    zeros = jax.tree.map(jnp.zeros_like, parameters())
+    optimizer = make(name='adamw', weight_decay=0.0)  # optax.adamw alone would decay by 1e-4
+    updates, _ = optimizer.update(zeros, optimizer.init(parameters()), parameters())
+    assert all((update == 0).all() for update in jax.tree.leaves(updates))
+
+
+def test_frozen_parts_stay_bit_for_bit_have_no_moments_and_do_not_count_in_the_norm():
+    gradients = parameters(seed=1)
+    gradients['embedding'] = {'table': jnp.full((7, 4), 1e6)}  # would clip all the others to nothing
+    frozen = make(name='adamw', freeze='embedding/*', clip_norm=1.0, weight_decay=0.1)
+    state = frozen.init(parameters())
+    updates, state = frozen.update(gradients, state, parameters())
+    new = optax.apply_updates(parameters(), updates)
+    np.testing.assert_array_equal(new['embedding']['table'], parameters()['embedding']['table'])
+    assert not any(leaf.shape == (7, 4) for leaf in jax.tree.leaves(state))
+
+    rest = {name: part for name, part in parameters().items() if name != 'embedding'}
+    gradients.pop('embedding')
+    alone = make(name='adamw', clip_norm=1.0, weight_decay=0.1)
+    updates, _ = alone.update(gradients, alone.init(rest), rest)
+    expected = optax.apply_updates(rest, updates)
+    jax.tree.map(np.testing.assert_array_equal, {name: new[name] for name in rest}, expected)
+
+
+@pytest.mark.parametrize('name', ['adamw', 'sgd', 'lion'])
+def test_own_rates_scale_updates_exactly_and_the_last_pattern_wins(name):
+    factors = {'embedding/table': 0.5, 'block_0/kernel': 4.0, 'block_0/bias': 2.0, 'norm/scale': 1.0}
+    plain = make(name=name)
+    scaled = make(name=name, rates='embedding/*=0.5, block_0/*=4, *bias=2')
+    expected, _ = plain.update(parameters(seed=1), plain.init(parameters()), parameters())
+    updates, _ = scaled.update(parameters(seed=1), scaled.init(parameters()), parameters())
+    for path, update in named(updates).items():
+        np.testing.assert_array_equal(update, factors[path] * named(expected)[path], err_msg=path)
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+@pytest.mark.parametrize('fields, sentence', [
+    (dict(name='adamm'), "optimizer.name='adamm': no such optimizer; did you mean 'adam'?"),
+    (dict(name='sgd', weight_decay=0.1),
+     "optimizer.weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
+    (dict(name='adamw', momentum=0.9), "optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
+    (dict(name='sgd', b2=0.9), "optimizer.b2=0.9: 'sgd' does not take it; set it to none"),
+    (dict(rates='embedding'), "optimizer.rates='embedding': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(rates='embedding=x'), "optimizer.rates='embedding=x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(rates='=2'), "optimizer.rates='=2': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(rates='*=nan'), "optimizer.rates='*=nan': nan must be a positive number; to train a part not at all, name it in "
+                          'optimizer.freeze'),
+    (dict(rates='*=0'), "optimizer.rates='*=0': 0 must be a positive number; to train a part not at all, name it in "
+                        'optimizer.freeze'),
+])
+def test_an_optimizer_that_cannot_be_is_refused(fields, sentence):
+    with pytest.raises(FieldError) as caught:
+        make(**fields)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('fields, sentence', [
+    (dict(freeze='blok*'), "optimizer.freeze='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
+                           'embedding/table, norm/scale'),
+    (dict(freeze='norm/*,x'), "optimizer.freeze='x': matches no parameter; there are: block_0/bias, block_0/kernel, "
+                              'embedding/table, norm/scale'),
+    (dict(rates='blok*=2'), "optimizer.rates='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
+                            'embedding/table, norm/scale'),
+    (dict(freeze='*'), "optimizer.freeze='*': freezes every parameter; nothing is left to train"),
+])
+def test_a_pattern_that_names_nothing_or_everything_is_refused(fields, sentence):
+    options = configs.defaults('gpt').optimizer
+    options.update(fields)
+    with pytest.raises(FieldError) as caught:
+        optimizers.check_patterns(options, parameters())
+    assert str(caught.value) == sentence
+    optimizers.check_patterns(configs.defaults('gpt').optimizer, parameters())
