@@ -1,0 +1,362 @@
+"""The command line: every mistake ends in one sentence and exit code 2 before anything is compiled or written."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from absl import logging as absl_logging
+from absl.testing import flagsaver
+import jax
+import pytest
+
+import seqjax.train
+from tests.tiny import write_text
+
+ROOT = pathlib.Path(__file__).parent.parent
+GPT, LSTM = ROOT / 'experiments' / 'char_gpt.py', ROOT / 'experiments' / 'char_lstm.py'
+SIZES = ['--config.model.width=16', '--config.model.depth=1', '--config.data.sequence_length=16',
+         '--config.data.batch_size=8', '--config.train.steps=4', '--config.train.eval_batches=2',
+         '--config.optimizer.warmup_steps=0']
+COMPILED = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: COMPILED.append(event) if event.endswith('backend_compile_duration') else None)
+
+# Loading an experiment is ml_collections' business; it does it in a way that Python 3.12 no longer likes.
+pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
+
+
+@pytest.fixture(scope='module')
+def launch():
+    """launch.py as a module; its flags are gone again afterwards."""
+    with flagsaver.flagsaver():
+        spec = importlib.util.spec_from_file_location('launch', ROOT / 'launch.py')
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+@contextlib.contextmanager
+def as_before():
+    """Puts back what a launch changes in its process: flags, jax's settings, logging, and the experiment's module."""
+    settings = ('jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs')
+    values = {name: getattr(jax.config, name) for name in settings}
+    root, verbosity = logging.getLogger(), absl_logging.get_verbosity()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        with flagsaver.flagsaver():
+            yield
+    finally:
+        for name, value in values.items():
+            jax.config.update(name, value)
+        absl_logging.set_verbosity(verbosity)
+        root.setLevel(level)
+        root.handlers[:] = handlers
+        sys.modules.pop('config_config', None)
+
+
+def run_here(launch, words, monkeypatch):
+    """(exit code, stdout, stderr) of launch.py in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, 'argv', ['launch.py', *map(str, words)])
+    with as_before(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with pytest.raises(SystemExit) as left:
+            launch.run()
+    return left.value.code or 0, out.getvalue(), err.getvalue()
+
+
+def run_process(*words):
+    return subprocess.run([sys.executable, ROOT / 'launch.py', *map(str, words)], capture_output=True, text=True)
+
+
+def snapshot(path):
+    """Every file under `path` with its bytes; None where there is nothing."""
+    if path.is_file():
+        return path.read_bytes()
+    return {str(file): file.is_file() and file.read_bytes() for file in sorted(path.rglob('*'))} if path.exists() else None
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Texts, experiments and directories, good and bad."""
+    path = tmp_path_factory.mktemp('launch')
+    write_text(path / 'text.txt')
+    (path / 'empty.txt').write_text('')
+    (path / 'latin.txt').write_bytes('né'.encode('latin-1') * 100)
+    (path / 'short.txt').write_text('abc')
+    (path / 'a_file').write_text('x')
+    (path / 'no_function.py').write_text('x = 1\n')
+    (path / 'returns_5.py').write_text('def get_config():\n    return 5\n')
+    (path / 'wrong_model.py').write_text('import seqjax\n\ndef get_config():\n    return seqjax.config.defaults("gtp")\n')
+    (path / 'notes.md').write_text('get_config')
+    return path
+
+
+@pytest.fixture(scope='module')
+def trained(folder):
+    """A run that was trained by a real process."""
+    result = run_process(f'--config={GPT}', f'--workdir={folder / "trained"}', *SIZES,
+                         f'--config.data.source=file:{folder / "text.txt"}')
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+# ------------------------------------------------------------------------------------------------ the table of mistakes
+# What is typed after a good command that starts a tiny GPT in a new directory, and what must be in the answer.
+# {folder} is the folder above.
+
+MISTAKES = [
+    ('--config.train.stesp=5', "no field 'stesp' in config.train; did you mean 'steps'?"),
+    ('--config.model.widht=5', "no field 'widht' in config.model (gpt); did you mean 'width'?"),
+    ('--config.trian.steps=5', "no section 'trian' in config; did you mean 'train'?"),
+    ('--config.learning_rate=1', "no field 'learning_rate' in config; did you mean 'optimizer.learning_rate'?"),
+    ('--config.train.steps=abc', '--config.train.steps=abc: must be a whole number'),
+    ('--config.train.steps=1.5', '--config.train.steps=1.5: must be a whole number'),
+    ('--config.train.steps=', '--config.train.steps=: must be a whole number'),
+    ('--config.optimizer.learning_rate=fast', '--config.optimizer.learning_rate=fast: must be a number'),
+    ('--config.model.bias=maybe', '--config.model.bias=maybe: must be true or false'),
+    ('--config.train.steps', 'Missing value for flag --config.train.steps'),
+    ('--config.train.steps=-3', 'config.train.steps=-3: must be at least 1'),
+    ('--config.data.batch_size=0', 'config.data.batch_size=0: must be at least 1'),
+    ('--config.optimizer.learning_rate=nan', 'config.optimizer.learning_rate=nan: must be a positive number'),
+    ('--config.optimizer.learning_rate=inf', 'config.optimizer.learning_rate=inf: must be a positive number'),
+    ('--config.optimizer.learning_rate=-1', 'config.optimizer.learning_rate=-1.0: must be a positive number'),
+    ('--config.optimizer.b1=1', 'config.optimizer.b1=1.0: must be at least 0 and less than 1'),
+    ('--config.seed=4294967296', 'config.seed=4294967296: must be at least 0 and less than 4294967296'),
+    ('--config.model.heads=3', 'config.model.heads=3: must divide width=16; 1, 2, 4, 8 would'),
+    ('--config.model.name=gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
+    ('--config.model.dropout=1.5', 'config.model.dropout=1.5: must be at least 0 and less than 1'),
+    ('--config.model.dtype=float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
+    ('--config.optimizer.name=adamm', "config.optimizer.name='adamm': no such optimizer; did you mean 'adam'?"),
+    ('--config.optimizer.schedule=cosin', "config.optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
+    ('--config.optimizer.warmup_steps=4', 'config.optimizer.warmup_steps=4: must be less than train.steps=4'),
+    ('--config.optimizer.name=sgd --config.optimizer.b2=none',
+     "config.optimizer.weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
+    ('--config.optimizer.name=sgd', "config.optimizer.b2=0.99: 'sgd' does not take it; set it to none"),
+    ('--config.optimizer.freeze=blok*', "config.optimizer.freeze='blok*': matches no parameter; there are: block_0/"),
+    ('--config.optimizer.freeze=*', "config.optimizer.freeze='*': freezes every parameter; nothing is left to train"),
+    ('--config.optimizer.rates=x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    ('--config.optimizer.rates=*=nan', "config.optimizer.rates='*=nan': nan must be a positive number"),
+    ('--config.data.tokenizer=chars', "config.data.tokenizer='chars': no such tokenizer; did you mean 'char'?"),
+    ('--config.data.tokenizer=bpe --config.data.vocabulary=9', 'config.data.vocabulary=9: byte pairs start from 256 bytes'),
+    ('--config.data.source=web:x', "config.data.source='web:x': write 'python', 'file:PATH' or 'tfds:NAME'"),
+    ('--config.data.source=file:{folder}/none.txt', "/none.txt': no such file (looked in "),
+    ('--config.data.source=file:{folder}/empty.txt', "/empty.txt': the file is empty"),
+    ('--config.data.source=file:{folder}/latin.txt', "/latin.txt': byte 1 is not UTF-8; convert the file first"),
+    ('--config.data.source=file:{folder}/short.txt', 'config.data.sequence_length=16: the training text has only 3 tokens'),
+    ('--config.data.source=tfds:seqjax_asleep',
+     "config.data.source='tfds:seqjax_asleep': TFDS could not build the set here (the "
+     "server is asleep); build it where it can be with 'tfds build seqjax_asleep"),
+    ('--config.data.held_out=0.0001', 'config.data.sequence_length=16: the held-out text has only 2 tokens'),
+    ('--config.parallel.strategy=jitt', "config.parallel.strategy='jitt': did you mean 'jit'?"),
+    ('--config.parallel.data=16', 'config.parallel.data=16: data x fsdp x tensor = 16 x 1 x 1 does not fit 8 devices'),
+    ('--config.parallel.fsdp=-1', 'config.parallel.fsdp=-1: only one axis can be -1, and data is too'),
+    ('--config.parallel.fsdp=0', 'config.parallel.fsdp=0: must be at least 1, or -1 for all remaining devices'),
+    ('--config.parallel.strategy=pmap --config.parallel.fsdp=2',
+     "config.parallel.strategy='pmap': is data parallel only; set fsdp=1 and tensor=1, or use 'jit'"),
+    ('--config.data.batch_size=12', 'config.data.batch_size=12: must be a multiple of 8: data x fsdp = 8 shards'),
+    ('--config.train.accumulate=3', 'config.train.accumulate=3: must divide data.batch_size=8'),
+    ('--config.train.accumulate=2', 'config.data.batch_size=8: must be a multiple of 16: data x fsdp = 8 shards, and '
+                                    'train.accumulate=2'),
+    ('--config.decode.top_p=0', 'config.decode.top_p=0.0: must be more than 0 and at most 1'),
+    ('steps=5', "'steps=5' is left over: options are written --name=value, as in --config.train.steps=5"),
+    ('train', "'train' is left over: options are written --name=value\n"),
+    ('--stpes=5', 'no flag --stpes; did you mean --config.train.steps?'),
+    ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
+    ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
+    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate>'),
+    ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
+    ('--cpu_devices=-1', '--cpu_devices=-1: -1 is not a non-negative integer'),
+    ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
+    ('--coordinator=127.0.0.1:1 --processes=2 --process=2', '--process=2 --processes=2: processes are numbered 0 to N-1'),
+    ('--processes=2', '--processes=2 --process=0: give --coordinator=HOST:PORT of process 0 too'),
+    ('--mode=eval', 'no run is here (no config.json); train one first with --config=FILE'),
+    ('--mode=generate', 'no run is here (no config.json); train one first with --config=FILE'),
+]
+
+
+@pytest.mark.parametrize('words, sentence', MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_in_a_new_run_is_one_sentence(words, sentence, launch, folder, tmp_path, monkeypatch):
+    if 'tfds:' in words:
+        pytest.importorskip('tensorflow_datasets')
+        from tests.tfds_sets import make_set
+        make_set('seqjax_asleep', {}, error=OSError('the server is asleep'))
+    workdir = tmp_path / 'run'
+    good = [f'--config={GPT}', f'--workdir={workdir}', *SIZES, f'--config.data.source=file:{folder / "text.txt"}',
+            f'--config.data.directory={tmp_path / "tfds"}']
+    assert_refused(launch, [*good, *words.format(folder=folder).split(' ')], sentence, workdir, monkeypatch)
+
+
+def test_a_compilation_would_be_seen():
+    COMPILED.clear()
+    jax.jit(lambda x: 3 * x + 1)(2.0)
+    assert COMPILED
+
+
+def assert_refused(launch, words, sentence, workdir, monkeypatch):
+    before = snapshot(workdir)
+    COMPILED.clear()
+    code, _, err = run_here(launch, words, monkeypatch)
+    assert code == 2, err
+    said = err[err.index('launch.py: '):]
+    assert sentence in said
+    assert 'Traceback' not in said
+    assert COMPILED == []
+    assert snapshot(workdir) == before
+
+
+# Whole command lines, for what the row above cannot say. {trained} is a run that is there.
+
+COMMANDS = [
+    ('--config=experiments/none.py --workdir={new}',
+     '--config=experiments/none.py: no such file; the experiments are: experiments/'),
+    ('--config=char_gpt --workdir={new}', '--config=char_gpt: no such file; did you mean experiments/char_gpt.py?'),
+    ('--config=experiments/char_gpt --workdir={new}', 'no such file; did you mean experiments/char_gpt.py?'),
+    ('--config={folder}/notes.md --workdir={new}', '/notes.md: an experiment is a Python file with get_config()'),
+    ('--config={folder}/no_function.py --workdir={new}',
+     '/no_function.py: an experiment is a Python file with get_config()'),
+    ('--config={folder}/returns_5.py --workdir={new}', '5 is not a config; start from seqjax.config.defaults(model)'),
+    ('--config={folder}/wrong_model.py --workdir={new}', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
+    ('--config=experiments/char_lstm.py --workdir={new} --config.model.tie=maybe',
+     '--config.model.tie=maybe: must be true or false'),
+    ('--config=experiments/char_lstm.py --workdir={new} --config.model.heads=2',
+     "no field 'heads' in config.model (lstm); choose one of: depth, dropout, dtype, name, tie, width"),
+    ('--config=experiments/char_gpt.py', '--workdir is missing: name the directory for the run, as in --workdir=runs/first'),
+    ('--config=experiments/char_gpt.py --workdir=', '--workdir is missing: name the directory for the run'),
+    ('--config=experiments/char_gpt.py --workdir={folder}/a_file', '/a_file: is a file; name a directory'),
+    ('--mode=eval', 'no experiment: give --config=FILE to start one, or the --workdir of one that was started'),
+    ('--workdir={new}', 'no run is here (no config.json); train one first with --config=FILE'),
+    ('--workdir={new} --mode=generate', 'no run is here (no config.json); train one first with --config=FILE'),
+    ('--config=experiments/char_gpt.py --workdir={trained}',
+     '/trained: holds another experiment, with config.data.batch_size=8 and not '
+     '12 (and '),
+    ('--workdir={trained} --config.model.depth=2',
+     'holds another experiment, with config.model.depth=1 and not 2; choose another'),
+    ('--workdir={trained} --mode=eval --config.model.depth=2',
+     'holds another experiment, with config.model.depth=1 and not 2'),
+    ('--workdir={trained} --mode=eval --checkpoint=7', "--checkpoint=7: write 'latest', 'best' or a step; there are: 4"),
+    ('--workdir={trained} --mode=generate --checkpoint=newest',
+     "--checkpoint=newest: write 'latest', 'best' or a step; there are: 4"),
+    ('--workdir={trained} --mode=generate --config.decode.prompt=É',
+     "config.decode.prompt='É': character 'É' was not in the text the "
+     'tokenizer was made from; it knows these: '),
+    ('--workdir={trained} --mode=generate --config.decode.prompt=', "config.decode.prompt='': give at least one character"),
+    ('--workdir={trained} --mode=generate --config.decode.top_p=0',
+     'config.decode.top_p=0.0: must be more than 0 and at most 1'),
+    ('--workdir={trained} --mode=generate --config.decode.temprature=0',
+     "no field 'temprature' in config.decode; did you mean 'temperature'?"),
+    ('--workdir={trained} --mode=generate --config.temperature=0',
+     "no field 'temperature' in config; did you mean 'decode.temperature'?"),
+    ('--workdir={trained} --mode=generate --temperature=0',
+     'no flag --temperature; did you mean --config.decode.temperature?'),
+    ('--workdir={trained} --mode=generate prompt=a', "'prompt=a' is left over: options are written --name=value, as in "
+     '--config.decode.prompt=a'),
+]
+
+
+@pytest.mark.parametrize('line, sentence', COMMANDS, ids=[line for line, _ in COMMANDS])
+def test_a_command_that_cannot_be_is_one_sentence(line, sentence, launch, folder, trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    places = dict(folder=folder, new=tmp_path / 'new', trained=folder / 'trained')
+    before = snapshot(folder)
+    assert_refused(launch, line.format(**places).split(' '), sentence, tmp_path / 'new', monkeypatch)
+    assert snapshot(folder) == before
+
+
+# ------------------------------------------------------------------------------------------------ real processes
+
+def test_a_mistake_ends_a_process_with_code_2_and_one_line(tmp_path):
+    result = run_process(f'--config={GPT}', f'--workdir={tmp_path / "run"}', '--config.train.stesp=5')
+    assert (result.returncode, result.stdout) == (2, '')
+    assert result.stderr == "launch.py: no field 'stesp' in config.train; did you mean 'steps'?\n"
+    assert not (tmp_path / 'run').exists()
+
+
+def test_a_mistake_that_needs_the_devices_ends_a_process_with_code_2_too(folder, tmp_path):
+    result = run_process(f'--config={GPT}', f'--workdir={tmp_path / "run"}', *SIZES, '--cpu_devices=2',
+                         '--config.parallel.tensor=4', '--config.parallel.data=1',
+                         f'--config.data.source=file:{folder / "text.txt"}')
+    assert result.returncode == 2
+    assert result.stderr.startswith(
+        'launch.py: config.parallel.tensor=4: data x fsdp x tensor = 1 x 1 x 4 does not fit 2 devices')
+    assert not (tmp_path / 'run').exists()
+
+
+@pytest.mark.parametrize('words', [[], ['--help']], ids=['alone', 'help'])
+def test_what_to_type_is_said_without_importing_jax(words):
+    code = f'''
+import runpy, sys
+sys.argv = ['launch.py', *{words}]
+try:
+    runpy.run_path({str(ROOT / 'launch.py')!r}, run_name='__main__')
+except SystemExit as left:
+    print('code', left.code, 'heavy', sorted({{'jax', 'flax', 'numpy', 'orbax', 'tensorflow_datasets'}} & set(sys.modules)))
+'''
+    result = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith('code 0 heavy []\n') and result.stderr == ''
+    assert 'python launch.py --config=experiments/NAME.py --workdir=DIR' in result.stdout
+    for path in (ROOT / 'experiments').glob('*.py'):
+        assert f'experiments/{path.name}' in result.stdout
+    assert ('--cpu_devices: Simulate this many devices on the CPU.' in result.stdout) == ('--help' in words)
+
+
+def test_a_run_prints_its_result_and_leaves_it_in_its_directory(folder, trained):
+    printed, _, last = trained.stdout.partition('\nrun directory: ')
+    assert json.loads(printed) == json.loads((folder / 'trained' / 'result.json').read_text())
+    assert json.loads(printed)['steps'] == 4
+    assert last.startswith(str(folder / 'trained'))
+
+
+# ------------------------------------------------------------------------------------------------ the saved config
+
+@pytest.fixture
+def continued(folder, trained, tmp_path):
+    """A copy of the run, to go on with."""
+    return shutil.copytree(folder / 'trained', tmp_path / 'run')
+
+
+def test_the_directory_alone_goes_on_with_the_saved_config(launch, continued, monkeypatch):
+    words = [f'--workdir={continued}', '--config.train.steps=6', '--config.parallel.data=1']
+    code, out, err = run_here(launch, words, monkeypatch)
+    assert code == 0, err
+    assert 'resumed from step 4' in err
+    assert json.loads(out.partition('\nrun directory: ')[0])['steps'] == 6
+    saved = json.loads((continued / 'config.json').read_text())
+    assert (saved['train']['steps'], saved['model']['width'], saved['data']['sequence_length']) == (6, 16, 16)
+    lines = [json.loads(line) for line in (continued / 'metrics.jsonl').read_text().splitlines()]
+    assert [line['step'] for line in lines if 'train/loss' in line] == [1, 2, 3, 4, 5, 6]
+
+
+def test_generation_reads_the_saved_config_and_takes_overrides(launch, continued, monkeypatch):
+    words = [f'--workdir={continued}', '--mode=generate', '--config.decode.temperature=0', '--config.decode.prompt=ab',
+             '--config.decode.max_new_tokens=5', '--config.decode.samples=2', '--config.parallel.data=1']
+    before = snapshot(continued)
+    results = [run_here(launch, words, monkeypatch) for _ in range(2)]
+    assert results[0] == results[1]
+    code, out, err = results[0]
+    assert code == 0, err
+    first, second = out[:7], out[9:16]
+    assert first == second and first.startswith('ab') and len(out) == 17  # greedy: every sample is the same
+    assert snapshot(continued) == before
+
+
+def test_evaluation_gives_the_numbers_of_the_end_of_training(launch, continued, trained, monkeypatch):
+    code, out, err = run_here(launch, [f'--workdir={continued}', '--mode=eval', '--config.parallel.data=1'], monkeypatch)
+    assert code == 0, err
+    end = json.loads(trained.stdout.partition('\nrun directory: ')[0])
+    found = json.loads(out)
+    assert found.pop('step') == 4
+    assert found == {name: pytest.approx(value, rel=1e-5) for name, value in end.items() if name.startswith('eval/')}
+
+
+def test_none_takes_back_what_an_experiment_sets(launch, folder, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(seqjax.train, 'train', lambda config, workdir: seen.append(config) or {})
+    code, _, err = run_here(launch, [f'--config={GPT}', f'--workdir={tmp_path}', '--config.optimizer.b2=None'], monkeypatch)
+    assert code == 0, err
+    assert seen[0].optimizer.b2 is None
