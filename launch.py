@@ -6,7 +6,6 @@
 """
 
 import ast
-import difflib
 import json
 import os
 import pathlib
@@ -57,6 +56,8 @@ def main(argv):
         except train.Interrupted as interrupted:
             print(interrupted, file=sys.stderr)
             sys.exit(interrupted.exit_code)
+        if jax.process_index() > 0:
+            return
         print(json.dumps(result, indent=2))
         print(f'run directory: {FLAGS.workdir} (loss curve: {pathlib.Path(FLAGS.workdir) / "loss.png"})')
     elif FLAGS.mode == 'eval':
@@ -86,7 +87,9 @@ def parse(argv):
     elif not workdir:
         raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n'
                         + _what_to_type())
-    unset = _set_to_none(words)
+    from seqjax import command_line  # here, because it takes a second and help is wanted at once
+
+    unset = command_line.set_to_none(words)
     try:
         if file is None:
             config_flags.DEFINE_config_dict('config', _load_config(file, workdir), 'The config that the run saved.')
@@ -94,17 +97,17 @@ def parse(argv):
             config_flags.DEFINE_config_file('config', None, 'The experiment file; --config.a.b=c changes one of its fields.')
         left = FLAGS([word for word in argv if word not in unset])
     except (AttributeError, KeyError):  # what ml_collections raises for a field that does not exist
-        raise UserError(_unknown_field(_load_config(file, workdir), words)) from None
+        raise UserError(command_line.first_unknown_field(words, _load_config(file, workdir))) from None
     except flags.UnrecognizedFlagError as error:
-        raise UserError(_unknown_flag(error.flagname, _load_config(file, workdir))) from None
+        raise UserError(command_line.unknown_flag(error.flagname, OURS, _load_config(file, workdir))) from None
     except flags.IllegalFlagValueError as error:
-        raise UserError(_wrong_value(str(error))) from None
+        raise UserError(command_line.wrong_value(str(error))) from None
     except flags.Error as error:
         raise UserError(str(error)) from None
     for field in unset.values():
-        FLAGS.config.optimizer[field.removeprefix('optimizer.')] = None
+        FLAGS.config.optimizer[field] = None
     if len(left) > 1:
-        raise UserError(f"'{left[1]}' is left over: options are written --name=value" + _as_in(left[1], FLAGS.config))
+        raise UserError(command_line.left_over(left[1], FLAGS.config))
     if not FLAGS.workdir:
         raise UserError('--workdir is missing: name the directory for the run, as in --workdir=runs/first')
     return left
@@ -140,53 +143,6 @@ def _load_config(file, workdir):
     path, _, argument = file.partition(':')
     get_config = runpy.run_path(path)['get_config']
     return get_config(argument) if argument else get_config()
-
-
-def _set_to_none(words):
-    """{'--config.optimizer.b2=none': 'optimizer.b2'}: ml_collections would want a number there."""
-    if not any(word.lower().endswith('=none') for word in words):
-        return {}
-    from seqjax.config import OPTIONAL
-
-    return {word: field for word in words for field in OPTIONAL if word.lower().lstrip('-') == f'config.{field}=none'}
-
-
-def _unknown_field(config, words):
-    from seqjax import config as configs
-
-    known = configs.flatten(config)
-    for word in words:
-        name = word.lstrip('-').partition('=')[0]
-        if name.startswith('config.') and name.removeprefix('config.') not in known:
-            return configs.unknown_field(name.removeprefix('config.'), config)
-    return 'the config has no such field'
-
-
-def _unknown_flag(name, config):
-    from seqjax import config as configs
-
-    known = {field.rpartition('.')[2]: f'config.{field}' for field in configs.flatten(config)}
-    known.update({flag: flag for flag in OURS})
-    close = difflib.get_close_matches(name, known, n=1)
-    return f'no flag --{name}; ' + (f'did you mean --{known[close[0]]}?' if close else
-                                    f'there are: --{", --".join(OURS)} and --config.SECTION.FIELD')
-
-
-def _as_in(word, config):
-    from seqjax import config as configs
-
-    name, equals, value = word.partition('=')
-    homes = configs.homes(name, config)
-    return f', as in --config.{homes[0]}={value}' if equals and homes else ''
-
-
-def _wrong_value(message):
-    """'flag --config.train.steps=abc: invalid literal for int() ...' -> what the field takes instead."""
-    flag, _, reason = message.removeprefix('flag ').partition(': ')
-    for kind in ('int', 'float', 'bool'):
-        if f'{kind}()' in reason or f'to {kind}' in reason or f'{kind}:' in reason:
-            reason = f'must be {dict(int="a whole number", float="a number", bool="true or false")[kind]}'
-    return f'{flag}: {reason}'
 
 
 def _experiments():

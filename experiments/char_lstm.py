@@ -7,7 +7,7 @@ def get_config():
     config = configs.defaults(model='lstm')
     config.data.update(batch_size=32, sequence_length=64)
     config.model.update(depth=1, width=256, dropout=0.0)
-    config.train.update(steps=2000, eval_every=250, save_every=250)
+    config.train.update(steps=1000, eval_every=250, eval_batches=60, save_every=250)
     config.optimizer.update(name='adamw', learning_rate=4e-3, schedule='cosine', warmup_steps=100, final_rate=0.05,
                             weight_decay=0.0, clip_norm=1.0)
     return config

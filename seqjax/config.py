@@ -1,6 +1,5 @@
 """The config of an experiment: every field with its default, what values it may have, and how it is saved."""
 
-import difflib
 import json
 import math
 
@@ -150,28 +149,6 @@ def flatten(config):
         else:
             flat[name] = value
     return flat
-
-
-def unknown_field(path, config):
-    """The sentence for a field that does not exist: 'train.stesp' -> no field 'stesp' in config.train; did you mean ..."""
-    section, _, field = path.rpartition('.')
-    known = config
-    for name in filter(None, section.split('.')):
-        if not isinstance(known.get(name), ConfigDict):
-            return f"no section {section!r} in config; {suggestion(section, [k for k, v in config.items() if isinstance(v, ConfigDict)])}"
-        known = known[name]
-    where = f'config.{section}' if section else 'config'
-    kind = f' ({config.model.name})' if section == 'model' else ''
-    hint = suggestion(field, known)
-    if not section and not difflib.get_close_matches(field, known):  # 'learning_rate' instead of 'optimizer.learning_rate'
-        there = homes(field, config)
-        hint = f"did you mean '{there[0]}'?" if there else hint
-    return f"no field '{field}' in {where}{kind}; {hint}"
-
-
-def homes(field, config):
-    """'learning_rate' -> ['optimizer.learning_rate']."""
-    return [full for full in flatten(config) if full.rpartition('.')[2] == field]
 
 
 def _at_least(low):

@@ -169,19 +169,6 @@ def test_another_model_differs_in_the_fields_that_only_one_has():
     assert different['model.tie'] == (None, False)
 
 
-@pytest.mark.parametrize('path, sentence', [
-    ('train.stesp', "no field 'stesp' in config.train; did you mean 'steps'?"),
-    ('model.widht', "no field 'widht' in config.model (gpt); did you mean 'width'?"),
-    ('trian.steps', "no section 'trian' in config; did you mean 'train'?"),
-    ('learning_rate', "no field 'learning_rate' in config; did you mean 'optimizer.learning_rate'?"),
-    ('sed', "no field 'sed' in config; did you mean 'seed'?"),
-    ('zzzz', "no field 'zzzz' in config; choose one of: data, decode, model, optimizer, parallel, seed, train"),
-    ('seed.x', "no section 'seed' in config; choose one of: data, decode, model, optimizer, parallel, train"),
-])
-def test_the_sentence_for_an_unknown_field_says_what_was_meant(path, sentence):
-    assert configs.unknown_field(path, configs.defaults('gpt')) == sentence
-
-
 @pytest.mark.parametrize('path', EXPERIMENTS, ids=lambda path: path.stem)
 def test_every_experiment_is_possible_and_says_what_it_is(path):
     configs.validate(runpy.run_path(str(path))['get_config']())

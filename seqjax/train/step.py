@@ -9,8 +9,8 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
     """(state, batch) -> (state, sums and facts of the step).
 
     The gradient is that of the loss *sum*; it is divided by the weight once, after micro-batches and devices have been
-    added, so that every token counts the same however the batch is cut. A loss or gradient that is not finite leaves
-    parameters, moments and average untouched. `axis_name` is the mapped axis under pmap.
+    added, so that every token counts the same however the batch is cut. A loss, gradient or update that is not finite
+    leaves parameters, moments and average untouched. `axis_name` is the mapped axis under pmap.
     """
     def train_step(state, batch):
         key = jax.random.fold_in(jax.random.key(seed), state.step)
@@ -25,11 +25,10 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
             sums, gradients, trace = jax.lax.psum((sums, gradients, trace), axis_name)
         gradients = jax.tree.map(lambda g: g / sums.weight, gradients)
         norm = optax.tree.norm(gradients)
-        finite = jnp.isfinite(sums.loss / sums.weight) & jnp.isfinite(norm)
-
         with jax.numpy_dtype_promotion('standard'):  # optax mixes integers and floats, and a caller may be strict
             updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
             learning_rate = schedule(state.step - state.skipped)
+        finite = jnp.isfinite(sums.loss / sums.weight) & jnp.isfinite(norm) & jnp.isfinite(optax.tree.norm(updates))
         params = optax.apply_updates(state.params, updates)
         average = None if state.ema is None else optax.incremental_update(params, state.ema, 1 - ema)
         old = (state.params, state.opt_state, state.ema)
