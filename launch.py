@@ -6,6 +6,7 @@
 """
 
 import ast
+import ctypes
 import json
 import os
 import pathlib
@@ -40,6 +41,7 @@ def main(argv):
     logging.set_verbosity(logging.ERROR)  # Orbax and grain tell their story at the lower levels
     config = FLAGS.config
     configs.validate(config)
+    _keep_freed_memory()
     jax.config.update('jax_compilation_cache_dir', _cache_directory())
     jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.5)
     if FLAGS.cpu_devices:
@@ -64,6 +66,18 @@ def main(argv):
         print(json.dumps(train.evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
     else:
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
+
+
+def _keep_freed_memory():
+    """Tells glibc to keep large buffers for the next step instead of returning them to the kernel after every one.
+
+    A step on the CPU then spends no time on page faults: about a fifth less time for the models of experiments/.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, 'mallopt'):
+        most_mapped_buffers, trim_threshold = -4, -1
+        libc.mallopt(most_mapped_buffers, 0)
+        libc.mallopt(trim_threshold, 2 ** 31 - 1)
 
 
 def _cache_directory():

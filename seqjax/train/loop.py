@@ -84,6 +84,7 @@ def train(config, workdir):
             leaving = interrupts.requested(step)
             if (last or _due(step, config.train.eval_every)) and not evaluated and not leaving:
                 with recorder.paused():
+                    bar.update(step, 'evaluating')
                     means = evaluate_state(parts, eval_step, state, stop=lambda: interrupts.signal)
                 if means:
                     evaluated, score = True, means['loss']
