@@ -21,7 +21,7 @@ from seqjax import models, ops, tasks
 
 V = 65
 SIZES = {  # B, T, and the model: the two sizes that experiments/char_lstm.py and experiments/char_gpt.py train
-    'lstm': (32, 64, dict(width=256, depth=1)),
+    'lstm': (16, 64, dict(width=256, depth=1)),
     'gpt': (12, 64, dict(width=128, depth=4, heads=4)),
 }
 
