@@ -1,12 +1,13 @@
 """What else can be done with a run: evaluate it, and let it write."""
 
+import sys
+
 import jax
 
 from seqjax import config as configs
 from seqjax import decode, parallel
-from seqjax.data import tokenizers
 from seqjax.errors import FieldError, UserError
-from seqjax.train.checkpoints import Checkpoints
+from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.evaluation import evaluate_state
 from seqjax.train.experiment import build, make_strategy, make_task, sample_batch
 from seqjax.train.progress import ProgressBar
@@ -39,7 +40,7 @@ def generate(config, workdir, checkpoint='latest'):
     sampler = configs.with_prefix('config.decode', lambda: decode.Sampler(options.temperature, options.top_k, options.top_p))
     if not options.prompt:
         raise UserError("config.decode.prompt='': give at least one character to continue from")
-    tokenizer = tokenizers.loads(run.read('tokenizer.json'))
+    tokenizer = run.tokenizer()
     try:
         prompt = tokenizer.encode(options.prompt)
     except (UserError, UnicodeEncodeError) as error:
@@ -57,15 +58,17 @@ def generate(config, workdir, checkpoint='latest'):
 def find_checkpoint(run, which):
     """(step, checkpoints) for 'latest', 'best' or a number; only a checkpoint whose every byte is right is used."""
     checkpoints = Checkpoints(run.checkpoints)
-    checkpoints.newest_intact()  # sets damaged ones aside
+    newest = checkpoints.newest_intact(report=lambda text: print(text, file=sys.stderr))  # sets damaged ones aside
     steps = checkpoints.steps()
-    if not steps:
+    if newest is None:
         raise UserError(f'--workdir={run.path}: no checkpoint yet; train first')
-    if which in ('latest', 'best'):
-        return (steps[-1] if which == 'latest' else checkpoints.best_step()), checkpoints
-    if not which.isdigit() or int(which) not in steps:
+    if which not in ('latest', 'best') and not (which.isdigit() and int(which) in steps):
         raise UserError(f"--checkpoint={which}: write 'latest', 'best' or a step; there are: {', '.join(map(str, steps))}")
-    return int(which), checkpoints
+    step = {'latest': newest, 'best': checkpoints.best_step()}.get(which) or int(which)
+    if step != newest and (problems := verify(checkpoints.path(step))):
+        raise UserError(f'--checkpoint={which}: step {step} is damaged ({problems[0]}); choose another of: '
+                        f'{", ".join(map(str, steps))}')
+    return step, checkpoints
 
 
 def _open(config, workdir, may_differ=()):

@@ -44,6 +44,13 @@ class RunDirectory:
         except (ValueError, KeyError) as error:
             raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another --workdir') from error
 
+    def tokenizer(self):
+        """The tokenizer that the run was started with."""
+        text = self.read('tokenizer.json')
+        if text is None:
+            raise UserError(f'--workdir={self.path}: the run has no tokenizer.json yet; train first')
+        return tokenizers.loads(text)
+
     def check(self, config):
         """Refuses a directory that cannot become this experiment's; changes nothing."""
         if self.path.exists() and not self.path.is_dir():

@@ -1,0 +1,41 @@
+"""What the pages say is true: their code runs, their links lead somewhere, their commands name real experiments."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').glob('*.md'))]
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_links_and_named_files_exist(page):
+    text = page.read_text('utf-8')
+    links = [link for link in re.findall(r'\]\(([^)#]+)\)', text) if '://' not in link]
+    for link in links:
+        assert (page.parent / link).exists(), link
+    for name in re.findall(r'(?:experiments|benchmarks|tests|docs)/\w+\.(?:py|md)', text):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_tree_in_the_architecture_page_is_the_tree():
+    text = (ROOT / 'docs' / 'architecture.md').read_text('utf-8')
+    for path in ROOT.glob('seqjax/**/*.py'):
+        if path.name != '__init__.py':
+            assert re.search(rf'\b{path.stem}\b', text), f'{path.name} is not on the page'
+
+
+def test_every_dependency_has_its_reason():
+    page = (ROOT / 'docs' / 'dependencies.md').read_text('utf-8')
+    required = (ROOT / 'setup.cfg').read_text('utf-8').partition('install_requires =')[2].partition('[')[0]
+    for name in re.findall(r'^\s+([\w-]+)', required, re.MULTILINE):
+        assert f'| {name} |' in page, name
+
+
+def test_the_code_on_the_front_page_learns_the_page(tmp_path):
+    code = re.search(r'```python\n(.*?)```', (ROOT / 'README.md').read_text('utf-8'), re.DOTALL)[1]
+    output = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert 'models in JAX' in output
