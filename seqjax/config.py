@@ -129,8 +129,8 @@ def loads(text):
     return config
 
 
-def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.save_every', 'train.keep_latest',
-                                      'train.keep_best', 'train.max_skipped', 'parallel', 'decode')):
+def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
+                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'parallel', 'decode')):
     """[(field, our value, their value)] where two configs describe different experiments.
 
     What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.

@@ -150,7 +150,7 @@ def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
 @pytest.mark.parametrize('field, value, counts', [
     ('model.width', 64, True), ('data.source', 'file:x', True), ('data.batch_size', 16, True), ('seed', 1, True),
     ('optimizer.learning_rate', 0.5, True), ('optimizer.b1', 0.5, True), ('train.accumulate', 2, True),
-    ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.save_every', 9, False),
+    ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.eval_batches', 9, False), ('train.save_every', 9, False),
     ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False),
     ('parallel.fsdp', 2, False), ('decode.top_k', 3, False),
 ])

@@ -19,26 +19,26 @@ def run(*arguments):
 def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
     workdir = tmp_path / 'run'
     train = ['--config=experiments/char_lstm.py', f'--workdir={workdir}', '--config.model.width=128',
-             '--config.train.steps=150', '--config.train.eval_batches=20', '--config.train.eval_every=75',
-             '--config.train.save_every=75', '--config.optimizer.warmup_steps=20']
+             '--config.train.steps=300', '--config.train.eval_batches=20', '--config.train.eval_every=150',
+             '--config.train.save_every=150', '--config.optimizer.warmup_steps=20']
     output, errors = run(*train)
     result = json.loads((workdir / 'result.json').read_text())
     assert result['eval/loss'] < UNIGRAM_LOSS - 0.8
-    assert result['steps'] == 150 and result['tokens_per_second'] > 0 and result['parameters'] > 100_000
-    assert f'run directory: {workdir}' in output and 'step 75: saved' in errors
-    for name in ('config.json', 'data.json', 'tokenizer.json', 'metrics.jsonl', 'loss.png', 'checkpoints/00000150'):
+    assert result['steps'] == 300 and result['tokens_per_second'] > 0 and result['parameters'] > 100_000
+    assert f'run directory: {workdir}' in output and 'step 150: saved' in errors
+    for name in ('config.json', 'data.json', 'tokenizer.json', 'metrics.jsonl', 'loss.png', 'checkpoints/00000300'):
         assert (workdir / name).exists(), name
     assert list(workdir.glob('events.out.tfevents.*'))
 
     _, errors = run(*train)  # a finished run trains no further step
-    assert 'resumed from step 150' in errors
+    assert 'resumed from step 300' in errors
     again = json.loads((workdir / 'result.json').read_text())
     assert again['eval/loss'] == result['eval/loss']
 
     output, _ = run(f'--workdir={workdir}', '--mode=eval')
     assert json.loads(output)['eval/loss'] == pytest.approx(result['eval/loss'], abs=1e-6)
 
-    write = [f'--workdir={workdir}', '--mode=generate', '--config.decode.prompt=def ', '--config.decode.max_new_tokens=300']
+    write = [f'--workdir={workdir}', '--mode=generate', '--config.decode.prompt=def ', '--config.decode.temperature=0.5']
     first, second = run(*write)[0], run(*write)[0]
     assert first == second and first.startswith('def ')
     assert len(re.findall(r'\b(self|def|the|if|in|return|import)\b', first)) >= 5

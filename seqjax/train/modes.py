@@ -14,7 +14,7 @@ from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory, check_same_experiment
 from seqjax.train.step import make_eval_step
 
-_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.batch_size', 'train.eval_batches')
+_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.batch_size')
 
 
 def evaluate(config, workdir, checkpoint='latest'):

@@ -47,5 +47,6 @@ def test_two_processes_train_save_and_resume_as_one(mesh, tmp_path):
     assert [line['batch'] for line in steps[0]] == [line['batch'] for line in steps[1]] and len(steps[0]) == 10
     assert [line['train/loss'] for line in steps[1]] == pytest.approx([line['train/loss'] for line in steps[0]], abs=1e-5)
     assert two[-1]['eval/loss'] == pytest.approx(one[-1]['eval/loss'], abs=1e-5)
-    code, _, errors = finish(start(f'--workdir={tmp_path / "two"}', '--mode=eval'))  # and one device alone can read it
+    code, output, errors = finish(start(f'--workdir={tmp_path / "two"}', '--mode=eval'))  # and one device alone can read it
     assert code == 0, errors
+    assert json.loads(output)['eval/loss'] == pytest.approx(two[-1]['eval/loss'], abs=1e-5)
