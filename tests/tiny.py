@@ -39,9 +39,10 @@ def write_text(path, characters=20000, seed=0):
     """Writes lines of random words, the same for the same seed; returns the path."""
     rng = random.Random(seed)
     words = [''.join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 8))) for _ in range(200)]
-    text = ''
-    while len(text) < characters:
-        text += ' '.join(rng.choices(words, k=rng.randint(3, 12))) + '.\n'
+    lines, length = [], 0
+    while length < characters:
+        lines.append(' '.join(rng.choices(words, k=rng.randint(3, 12))) + '.\n')
+        length += len(lines[-1])
     path = pathlib.Path(path)
-    path.write_text(text[:characters], 'utf-8')
+    path.write_text(''.join(lines)[:characters], 'utf-8')
     return path

@@ -49,14 +49,19 @@ def evaluation_batches(tokens, *, batch_size, sequence_length, limit=0, process=
     """Every held-out token once, in order, the last rows filled up with weight 0. `limit` > 0 stops after so many."""
     windows = Windows(tokens, sequence_length)
     _enough(windows, 'held-out')
-    used = len(windows) * sequence_length
-    rows = [windows[i] for i in range(len(windows))]
-    if used < len(tokens) - 1:  # the last, shorter window: its tail repeats with weight 0
-        tail, missing = windows.at(len(tokens) - 1 - sequence_length), used + sequence_length - (len(tokens) - 1)
-        rows.append({**tail, 'weights': np.where(np.arange(sequence_length) < missing, 0, 1).astype(np.float32)})
-    filler = {key: np.zeros_like(value) for key, value in rows[0].items()}
-    rows += [filler] * (-len(rows) % batch_size)
-    batches = grain.MapDataset.source(rows).batch(batch_size // processes)[process::processes]
+    predictions, whole = len(tokens) - 1, len(windows)
+
+    def row(i):
+        if i < whole:
+            return windows[i]
+        # The last window ends with the text, and what it repeats of the one before has weight 0; so has all of a filler row.
+        counted = predictions - whole * sequence_length if i == whole else 0
+        window = windows.at(predictions - sequence_length)
+        return {**window, 'weights': (np.arange(sequence_length) >= sequence_length - counted).astype(np.float32)}
+
+    rows = -(-predictions // sequence_length)
+    rows += -rows % batch_size
+    batches = grain.MapDataset.range(rows).map(row).batch(batch_size // processes)[process::processes]
     return batches[:limit] if limit else batches
 
 
