@@ -47,7 +47,7 @@ def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('experiment, loss', [('char_lstm', 1.5), ('char_gpt', 1.7)])
+@pytest.mark.parametrize('experiment, loss', [('char_lstm', 1.8), ('char_gpt', 1.75)])
 def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
     run(f'--config=experiments/{experiment}.py', f'--workdir={tmp_path / "run"}')
     assert json.loads((tmp_path / 'run' / 'result.json').read_text())['eval/loss'] < loss

@@ -9,7 +9,10 @@ import dataclasses
 import gzip
 import os
 import pathlib
+import socket
 import sysconfig
+import urllib.parse
+import urllib.request
 import zlib
 
 from seqjax.errors import FieldError
@@ -72,6 +75,7 @@ def _tfds_text(name, directory):
         raise FieldError('data.source', f'tfds:{name}',
                          f'{_first_line(error)} The sets are at https://www.tensorflow.org/datasets/catalog') from error
     try:
+        _look_up_hosts(builder)
         builder.download_and_prepare(file_format='array_record')
     except Exception as error:  # whatever the set's own script raises: most often no network or no TensorFlow
         raise FieldError(
@@ -90,6 +94,17 @@ def _tfds_text(name, directory):
 
     held_out = next((split for split in ('validation', 'test') if split in builder.info.splits), None)
     return Text(read('train'), read(held_out)) if held_out else read('train')
+
+
+def _look_up_hosts(builder):
+    """Fails at once where the set must be downloaded and its hosts cannot be found: TFDS itself tries for minutes."""
+    if builder.is_prepared() or urllib.request.getproxies():
+        return
+    for host in sorted({urllib.parse.urlsplit(url).hostname for url in builder.url_infos}):
+        try:
+            socket.getaddrinfo(host, 443)
+        except socket.gaierror as error:
+            raise OSError(f'{host} cannot be found: {error.strerror}') from None
 
 
 def _first_line(error):

@@ -1,11 +1,14 @@
 """Where text comes from: the standard library, a file, or a TFDS set that is built and read without TensorFlow."""
 
 import gzip
+import socket
 import sys
+import urllib.request
 
 import pytest
 
 from seqjax import data
+from seqjax.data import sources
 from seqjax.errors import FieldError
 from tests.tiny import tiny_config, write_text
 
@@ -141,3 +144,25 @@ def test_a_saved_tokenizer_is_used_and_not_made_anew(tmp_path):
     options = tiny_config(data=dict(source=f'file:{tmp_path / "text.txt"}', tokenizer='char')).data
     corpus = data.load_corpus(options, data.CharTokenizer('Aabc'))
     assert corpus.train[:2].tolist() == [2, 1]
+
+
+class Unbuilt:
+    """As much of a TFDS builder as the look-up of its hosts needs."""
+
+    url_infos = {'https://nowhere.invalid/set.zip': None}
+
+    def __init__(self, prepared):
+        self.is_prepared = lambda: prepared
+
+
+def test_a_set_whose_hosts_cannot_be_found_is_refused_at_once(monkeypatch):
+    def unknown(host, port):
+        raise socket.gaierror(-2, 'Name or service not known')
+
+    monkeypatch.setattr(socket, 'getaddrinfo', unknown)
+    monkeypatch.setattr(urllib.request, 'getproxies', dict)
+    with pytest.raises(OSError, match='^nowhere.invalid cannot be found: Name or service not known$'):
+        sources._look_up_hosts(Unbuilt(prepared=False))
+    sources._look_up_hosts(Unbuilt(prepared=True))
+    monkeypatch.setattr(urllib.request, 'getproxies', lambda: {'https': 'proxy'})  # a proxy looks names up itself
+    sources._look_up_hosts(Unbuilt(prepared=False))
