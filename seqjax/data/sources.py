@@ -100,7 +100,7 @@ def _look_up_hosts(builder):
     """Fails at once where the set must be downloaded and its hosts cannot be found: TFDS itself tries for minutes."""
     if builder.is_prepared() or urllib.request.getproxies():
         return
-    for host in sorted({urllib.parse.urlsplit(url).hostname for url in builder.url_infos}):
+    for host in sorted({urllib.parse.urlsplit(url).hostname for url in builder.url_infos or ()}):
         try:
             socket.getaddrinfo(host, 443)
         except socket.gaierror as error:
