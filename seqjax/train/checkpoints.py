@@ -97,11 +97,11 @@ class Checkpoints:
                             f'another --workdir or remove {", ".join(path.name for path in damaged)}')
         return found
 
-    def restore(self, step, target):
+    def restore(self, step, target, *, part=False):
         """The arrays of checkpoint `step` that `target` names, each with the sharding it has there.
 
-        target: a pytree of ShapeDtypeStructs with shardings, the whole state or a part of it. Shapes and dtypes must
-        be those that were saved; nothing is cast.
+        target: a pytree of ShapeDtypeStructs with shardings, the whole state or with `part` some of it. Shapes and
+        dtypes must be those that were saved; nothing is cast.
         """
         wanted, saved = flatten(target), self.manifest(step)['arrays']
         different = [f'{path}: not in the checkpoint' for path in wanted if path not in saved]
@@ -110,7 +110,7 @@ class Checkpoints:
             there = f'{saved[path]["dtype"]}{saved[path]["shape"]}'
             if here != there:
                 different.append(f'{path}: {there} in the checkpoint, {here} in the model')
-        if len(wanted) > 1 and _is_whole_state(wanted):
+        if not part:
             different += [f'{path}: in the checkpoint, not in the model' for path in saved if path not in wanted]
         if different:
             raise UserError(f'checkpoint {self.path(step)} does not fit the model:\n  ' + '\n  '.join(sorted(different)))
@@ -184,10 +184,6 @@ def _hash_files(directory):
 
 def _manifest_line(path):
     return f'{files.sha256(path)}  manifest.json\n'
-
-
-def _is_whole_state(arrays):
-    return any(path.startswith('opt_state') for path in arrays)
 
 
 def _orbax():

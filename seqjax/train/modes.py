@@ -94,4 +94,4 @@ def _restore_parameters(config, task, checkpoints, step):
     abstract = {which: jax.eval_shape(lambda: task.plain_init(jax.random.key(0), sample_batch(config)))}
     layout = make_strategy(config).state_layout(abstract, boxed)
     target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
-    return checkpoints.restore(step, target)[which]
+    return checkpoints.restore(step, target, part=True)[which]

@@ -61,13 +61,13 @@ def test_restores_the_bits_that_were_saved(two_saved):
 
 def test_restores_a_part(two_saved):
     part = {'params': some_state(2)['params']}
-    assert same_bits(two_saved.restore(2, target_of(part)), part)
+    assert same_bits(two_saved.restore(2, target_of(part), part=True), part)
 
 
 def test_restores_onto_another_number_of_devices(two_saved):
     part = {'params': some_state(2)['params']}
     for sharding in (replicated(make_mesh(data=8)), over_batch(make_mesh(data=4, fsdp=2))):
-        restored = two_saved.restore(2, target_of(part, sharding))
+        restored = two_saved.restore(2, target_of(part, sharding), part=True)
         assert same_bits(restored, part)
         assert restored['params']['kernel'].sharding.is_equivalent_to(sharding, 2)
 
