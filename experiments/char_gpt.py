@@ -1,4 +1,4 @@
-"""A small character GPT at nanoGPT's CPU sizes: 4 layers, 4 heads, width 128, block 64, batch 12, 2,000 steps.
+r"""A small character GPT at nanoGPT's CPU sizes: 4 layers, 4 heads, width 128, block 64, batch 12, 2,000 steps.
 
 What it shows: the smallest Transformer recipe that people know by heart, so that its number can be compared.
 

@@ -1,7 +1,14 @@
-"""A character GPT with 10.7M parameters at nanoGPT's GPU settings.
+r"""A character GPT with 10.7M parameters at nanoGPT's GPU settings.
 
     python launch.py --config=experiments/char_gpt_gpu.py --workdir=runs/char_gpt_gpu \
         --config.data.source=file:PATH/tiny_shakespeare/input.txt
+
+6 layers, 6 heads, width 384, block 256, batch 64, 5,000 steps, dropout 0.2, matmuls in bfloat16: 10,745,088 parameters for
+Shakespeare's 65 characters (the run's first line says so). nanoGPT's README states a held-out loss of 1.4697, in about 3
+minutes on an A100.
+
+Not measured: this needs a GPU, and none was at hand. What was checked without one: the same training step with bfloat16
+and dropout, at a smaller size, trains on the CPU and is lowered for CUDA and TPU (tests/train/test_platforms.py).
 """
 
 from seqjax import config as configs
