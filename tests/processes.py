@@ -11,10 +11,14 @@ CACHE = ROOT / '.pytest_cache' / 'xla'
 
 def start(*arguments, cache=CACHE):
     """launch.py with these arguments, its error output on a pipe."""
-    environment = {name: value for name, value in os.environ.items() if name not in ('NPROC', 'XLA_FLAGS')}
-    environment.update(SEQJAX_CACHE=str(cache), PYTHONPATH=str(ROOT / 'tests' / 'without_torch'))
+    environment = {**plain_environment(), 'SEQJAX_CACHE': str(cache), 'PYTHONPATH': str(ROOT / 'tests' / 'without_torch')}
     return subprocess.Popen([sys.executable, 'launch.py', *map(str, arguments)], cwd=ROOT, env=environment, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def plain_environment():
+    """The environment without what tests/conftest.py adds to it."""
+    return {name: value for name, value in os.environ.items() if name not in ('NPROC', 'XLA_FLAGS')}
 
 
 def finish(process, timeout=240):

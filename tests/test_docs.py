@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.processes import plain_environment
+
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').glob('*.md'))]
 
@@ -35,7 +37,7 @@ def test_every_dependency_has_its_reason():
         assert f'| {name} |' in page, name
 
 
-def test_the_code_on_the_front_page_learns_the_page(tmp_path):
+def test_the_code_on_the_front_page_learns_the_page():
     code = re.search(r'```python\n(.*?)```', (ROOT / 'README.md').read_text('utf-8'), re.DOTALL)[1]
-    output = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert 'models in JAX' in output
+    ended = subprocess.run([sys.executable, '-c', code], cwd=ROOT, env=plain_environment(), capture_output=True, text=True)
+    assert 'models in JAX' in ended.stdout, ended.stderr

@@ -51,7 +51,8 @@ def test_training_needs_no_tensorflow_and_no_torch():
 def test_every_room_is_reachable_from_the_package():
     import seqjax
 
-    rooms = {path.parent.name for path in ROOT.glob('seqjax/*/__init__.py')} | {path.stem for path in ROOT.glob('seqjax/[a-z]*.py')}
+    folders, files = ROOT.glob('seqjax/*/__init__.py'), ROOT.glob('seqjax/[a-z]*.py')
+    rooms = {path.parent.name for path in folders} | {path.stem for path in files}
     assert rooms == set(seqjax.ROOMS)
     for room in rooms:
         assert getattr(seqjax, room).__doc__

@@ -33,7 +33,8 @@ class Experiment:
     def initial_state(self, config):
         """The state before the first step, made where it will live."""
         layout = jax.tree.map(lambda x: x.sharding, self.target)
-        make = functools.partial(create_state, self.task, self.optimizer, batch=sample_batch(config), ema=config.optimizer.ema > 0)
+        make = functools.partial(create_state, self.task, self.optimizer, batch=sample_batch(config),
+                                 ema=config.optimizer.ema > 0)
         return jax.jit(make, out_shardings=layout)(jax.random.key(config.seed))
 
     def parameter_count(self):

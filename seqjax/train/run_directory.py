@@ -42,7 +42,8 @@ class RunDirectory:
         try:
             return configs.loads(text)
         except (ValueError, KeyError) as error:
-            raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another --workdir') from error
+            raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another '
+                            '--workdir') from error
 
     def tokenizer(self):
         """The tokenizer that the run was started with."""

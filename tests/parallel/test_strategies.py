@@ -20,7 +20,7 @@ MESHES = {
 def config_on(tmp_path, model, **mesh):
     return tiny_config(model, data=dict(source=f'file:{write_text(tmp_path / "text.txt")}', batch_size=16),
                        train=dict(steps=STEPS, accumulate=2),
-                       model=dict(width=16, depth=2), optimizer=dict(learning_rate=1e-2, ema=0.9), parallel=mesh)
+                       optimizer=dict(learning_rate=1e-2, ema=0.9), parallel=mesh)
 
 
 def run_steps(tmp_path, model, **mesh):
