@@ -25,17 +25,17 @@ def over_batch(mesh):
 
 
 def parameter_shardings(boxed, mesh, rules=RULES):
-    """Path of every parameter in `boxed` (abstract variables as linen's init returns them) -> its sharding.
+    """Path of every parameter in `boxed` (abstract variables as linen's init returns them) -> (its shape, its sharding).
 
     An axis that its mesh axis does not divide stays whole: 65 characters cannot be cut in two.
     """
     def sharding(box):
         if not isinstance(box, linen.LogicallyPartitioned):
-            return replicated(mesh)
+            return box.shape, replicated(mesh)
         places = [rules[name] if name is not None else None for name in box.names]
         fits = [place if place is not None and size % mesh.shape[place] == 0 else None
                 for place, size in zip(places, box.value.shape)]
-        return NamedSharding(mesh, PartitionSpec(*fits))
+        return box.value.shape, NamedSharding(mesh, PartitionSpec(*fits))
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(boxed, is_leaf=lambda x: isinstance(x, linen.LogicallyPartitioned))
     return {_names(path): sharding(box) for path, box in leaves}
@@ -45,14 +45,14 @@ def state_shardings(state, of_parameters, mesh):
     """Shardings for a whole training state: moments and averages lie where their parameter lies, the rest everywhere.
 
     A leaf belongs to a parameter when its path ends in the parameter's path: optax keeps the tree of the parameters
-    inside whatever it wraps around it. A leaf of another rank (a factored moment) is replicated.
+    inside whatever it wraps around it. A leaf of another shape (a factored moment) is replicated.
     """
     def sharding(path, leaf):
         names = _names(path)
         for start in range(len(names)):
-            found = of_parameters.get(names[start:])
-            if found is not None and len(found.spec) == leaf.ndim:
-                return found
+            shape, place = of_parameters.get(names[start:], (None, None))
+            if shape == leaf.shape:
+                return place
         return replicated(mesh)
 
     return jax.tree_util.tree_map_with_path(sharding, state)

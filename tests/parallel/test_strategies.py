@@ -93,6 +93,14 @@ def test_a_tensor_parallel_step_communicates_and_a_single_device_does_not(model,
     assert collectives(data=1, tensor=2) > 0
 
 
+def test_moments_of_another_shape_than_their_parameter_are_replicated(tmp_path):
+    config = config_on(tmp_path, 'gpt', data=1, fsdp=8)
+    config.optimizer.name = 'adafactor'  # keeps a (1,) in place of every moment that it does not need
+    state = build(config, RunDirectory(tmp_path)).initial_state(config)
+    placeholders = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.shape == (1,)]
+    assert placeholders and all(leaf.sharding.is_fully_replicated for leaf in placeholders)
+
+
 def test_an_axis_that_does_not_divide_stays_whole(tmp_path):
     config = config_on(tmp_path, 'gpt', data=1, tensor=8)  # 2 heads cannot be cut in 8, the feed-forward width can
     state = build(config, RunDirectory(tmp_path)).initial_state(config)
