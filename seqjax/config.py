@@ -59,7 +59,7 @@ def defaults(model):
         data=-1,                  # devices along each axis of the mesh; -1: all that are left
         fsdp=1,
         tensor=1,
-        deadline=600,             # with several processes: give up when one step takes so many seconds
+        deadline=600,             # with several processes: give up when a step, evaluation batch or save takes so many seconds
     ))
     config.decode = ConfigDict(dict(
         prompt='\n',

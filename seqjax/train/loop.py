@@ -78,6 +78,11 @@ def train(config, workdir):
             if lead:
                 plot_loss(read_metrics(run.metrics), run.loss_plot)
 
+        def watch(*_):
+            """A peer that is alive but stuck would be waited for without end: this step, batch or save has its deadline."""
+            if jax.process_count() > 1:
+                faulthandler.dump_traceback_later(config.parallel.deadline, exit=True)
+
         batches = data.prefetched(parts.training, step)
         while True:
             last, score = step >= config.train.steps, None
@@ -85,7 +90,7 @@ def train(config, workdir):
             if (last or _due(step, config.train.eval_every)) and not evaluated and not leaving:
                 with recorder.paused():
                     bar.update(step, 'evaluating')
-                    means = evaluate_state(parts, eval_step, state, stop=lambda: interrupts.signal)
+                    means = evaluate_state(parts, eval_step, state, stop=lambda: interrupts.signal, seen=watch)
                 if means:
                     evaluated, score = True, means['loss']
                     recorder.write(step, {f'eval/{name}': value for name, value in means.items()})
@@ -93,6 +98,7 @@ def train(config, workdir):
                 leaving = not means
             if (last or leaving or _due(step, config.train.save_every)) and saved != step:
                 with recorder.paused():
+                    watch()
                     save(score)
                 saved = step
                 bar.say(f'step {step}: saved')
@@ -100,8 +106,7 @@ def train(config, workdir):
                 raise Interrupted(step, interrupts.exit_code)
             if last:
                 break
-            if jax.process_count() > 1:  # a peer that is alive but stuck would be waited for without end
-                faulthandler.dump_traceback_later(config.parallel.deadline, exit=True)
+            watch()
             state, facts = train_step(state, strategy.place(next(batches)))
             step, evaluated = step + 1, False
             recorder.push(step, facts)
