@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 RUN ?= runs/demo
 
-.PHONY: demo test test-slow benchmark clean
+.PHONY: demo test test-slow clean
 
 demo: $(VENV)/installed
 	$(BIN)/python launch.py --config=experiments/char_lstm.py --workdir=$(RUN)

@@ -13,8 +13,8 @@ the last 10 % of the text:
 | tiny Shakespeare (nanoGPT's README states 1.88) | 1.760 | 3.8 | 8,200 |
 | the source of Python 3.11's standard library (default) | 1.641 | 4.6 | 9,000 |
 
-Here we differ from nanoGPT in the learning rate alone: 3e-3 instead of 1e-3. With 1e-3 the same command gives 1.889
-on Shakespeare (--config.optimizer.learning_rate=1e-3); a model this small, trained this briefly, can take more.
+Of nanoGPT's settings the learning rate is changed: 3e-3, falling to a tenth, instead of 1e-3. With 1e-3 the same command
+gives 1.889 on Shakespeare (--config.optimizer.learning_rate=1e-3); a model this small, trained this briefly, can take more.
 """
 
 from seqjax import config as configs

@@ -15,7 +15,7 @@ from seqjax.errors import FieldError
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """Window i of a row of tokens, as grain's random-access sources want it."""
+    """Window i of a row of tokens: as many inputs as `length`, and for each the token after it."""
 
     tokens: np.ndarray
     length: int
