@@ -3,27 +3,30 @@
     python launch.py --config=experiments/char_gpt.py --workdir=runs/gpt --config.model.depth=8
     python launch.py --workdir=runs/gpt --mode=eval
     python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
+    python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
+    python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
+    python launch.py --config=experiments/adding.py --workdir=runs/adding        # all its variants, and a comparison
+    python launch.py --config=experiments/adding.py:gru --workdir=runs/gru       # one of them
 """
 
-import ast
 import ctypes
 import json
 import os
 import pathlib
-import runpy
 import sys
 
 from absl import app, flags, logging
 from ml_collections import config_flags
 
+from seqjax import experiment_files
 from seqjax.errors import UserError
 
-MODES = ('train', 'eval', 'generate')
+MODES = ('train', 'eval', 'generate', 'xray', 'cells')
 OURS = ('config', 'workdir', 'mode', 'checkpoint', 'cpu_devices', 'coordinator', 'processes', 'process')
 
 flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
-flags.DEFINE_enum('mode', 'train', MODES, 'What to do; eval and generate read the config that the run saved.')
-flags.DEFINE_string('checkpoint', 'latest', "For eval and generate: 'latest', 'best' or a step.")
+flags.DEFINE_enum('mode', 'train', MODES, 'What to do; all but train read the config that the run saved.')
+flags.DEFINE_string('checkpoint', 'latest', "For all modes but train: 'latest', 'best' or a step.")
 flags.DEFINE_integer('cpu_devices', 0, 'Simulate this many devices on the CPU.', lower_bound=0)
 flags.DEFINE_string('coordinator', None, "HOST:PORT of process 0 when several processes train together, or 'auto' on a cluster.")
 flags.DEFINE_integer('processes', 1, 'How many processes there are, with --coordinator.')
@@ -35,11 +38,11 @@ def main(argv):
     import jax
 
     from seqjax import config as configs
-    from seqjax import parallel, train
+    from seqjax import analysis, parallel, train
 
     del argv
     logging.set_verbosity(logging.ERROR)  # Orbax and grain tell their story at the lower levels
-    config = FLAGS.config
+    config, variants = FLAGS.config, _all_variants() if FLAGS.mode == 'train' else {}
     configs.validate(config)
     _keep_freed_memory()
     jax.config.update('jax_compilation_cache_dir', _cache_directory())
@@ -54,18 +57,48 @@ def main(argv):
 
     if FLAGS.mode == 'train':
         try:
-            result = train.train(config, FLAGS.workdir)
+            result = train.sweep(variants, FLAGS.workdir) if variants else train.train(config, FLAGS.workdir)
         except train.Interrupted as interrupted:
             print(interrupted, file=sys.stderr)
             sys.exit(interrupted.exit_code)
         if jax.process_index() > 0:
             return
+        if variants:
+            print(analysis.comparison_table(result))
+            print(f'runs: {FLAGS.workdir} (compared in {pathlib.Path(FLAGS.workdir) / "comparison.png"})')
+            return
         print(json.dumps(result, indent=2))
         print(f'run directory: {FLAGS.workdir} (loss curve: {pathlib.Path(FLAGS.workdir) / "loss.png"})')
     elif FLAGS.mode == 'eval':
         print(json.dumps(train.evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
-    else:
+    elif FLAGS.mode == 'generate':
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
+    elif FLAGS.mode == 'cells':
+        print(train.find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
+        print(f'page: {pathlib.Path(FLAGS.workdir) / "cells" / "index.html"}')
+    elif train.runs_below(FLAGS.workdir):
+        if changes := config_flags.get_override_values(FLAGS['config']):
+            raise UserError(f'--config.{next(iter(changes))}: an X-ray of several runs uses the config of each; leave it out')
+        train.xray_sweep(FLAGS.workdir, FLAGS.checkpoint,
+                         seen=lambda name, summary: print(f'== {name} ==\n{train.describe_xray(summary)}\n', flush=True))
+        print(f'gradient norms of all: {pathlib.Path(FLAGS.workdir) / "xray.png"}')
+    else:
+        print(train.describe_xray(train.xray_run(config, FLAGS.workdir, FLAGS.checkpoint)))
+        print(f'pictures and arrays: {pathlib.Path(FLAGS.workdir) / "xray"}')
+
+
+def _all_variants():
+    """{name: config} of an experiment's variants, as the command line changes them; {} where one is named or none exist."""
+    from seqjax import command_line
+
+    words = sys.argv[1:]
+    path, chosen = experiment_files.split(_value_of('config', words) or '')
+    if chosen or not path.is_file():
+        return {}
+    changes = {**config_flags.get_override_values(FLAGS['config']),
+               **{f'optimizer.{field}': None for field in command_line.set_to_none(words).values()}}
+    return {name: command_line.changed(experiment_files.load(f'{path}:{name}'), changes, name)
+            for name in experiment_files.variants(path)}
 
 
 def _keep_freed_memory():
@@ -97,7 +130,7 @@ def parse(argv):
         sys.exit(0)
     file, workdir = _value_of('config', words), _value_of('workdir', words)
     if file is not None:
-        _check_config_file(file)
+        experiment_files.check(file)
     elif not workdir:
         raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n'
                         + _what_to_type())
@@ -137,43 +170,30 @@ def _value_of(name, words):
     return None
 
 
-def _check_config_file(file):
-    path = pathlib.Path(file.partition(':')[0])
-    if not path.is_file():
-        known = [os.path.relpath(experiment) for experiment in _experiments()]
-        near = [name for name in known if path.stem == pathlib.Path(name).stem]
-        raise UserError(f'--config={file}: no such file; ' + (f'did you mean {near[0]}?' if near else
-                        f'the experiments are: {", ".join(known)}'))
-    if path.suffix != '.py' or 'get_config' not in path.read_text('utf-8'):
-        raise UserError(f'--config={file}: an experiment is a Python file with get_config()')
-
-
 def _load_config(file, workdir):
     """The config before the command line changes it."""
     if file is None:
-        from seqjax.train.run_directory import RunDirectory
+        from seqjax.train.run_directory import RunDirectory, runs_below
 
-        return RunDirectory(workdir).saved_config()
-    path, _, argument = file.partition(':')
-    get_config = runpy.run_path(path)['get_config']
-    return get_config(argument) if argument else get_config()
-
-
-def _experiments():
-    return sorted(pathlib.Path(__file__).parent.joinpath('experiments').glob('*.py'))
+        several = runs_below(workdir) if _value_of('mode', sys.argv[1:]) == 'xray' else []  # each is read with its own
+        return RunDirectory(pathlib.Path(workdir, *several[:1])).saved_config()
+    return experiment_files.load(file)
 
 
 def _what_to_type():
     lines = ['To train:  python launch.py --config=experiments/NAME.py --workdir=DIR [--config.model.width=256 ...]',
-             'After it:  python launch.py --workdir=DIR --mode=eval|generate', '', 'Experiments:']
-    for path in _experiments():
-        first_line = (ast.get_docstring(ast.parse(path.read_text('utf-8'))) or '').partition('\n')[0]
-        lines.append(f'  experiments/{path.name:20} {first_line}')
+             'After it:  python launch.py --workdir=DIR --mode=eval|generate|xray|cells', '',
+             'Experiments (all variants are trained and compared, or the one that is named, as in NAME.py:VARIANT):']
+    for path in experiment_files.ours():
+        lines.append(f'  experiments/{path.name:20} {experiment_files.title(path)}')
+        if variants := experiment_files.variants(path):
+            lines.append(f'{"variants:":>44} {", ".join(variants)}')
     return '\n'.join(lines)
 
 
 def run():
     """Runs main; a mistake of the user ends in one sentence and exit code 2, an interrupted run in 128 + signal."""
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')  # LAPACK's threads only get in each other's way on small matrices
     try:
         app.run(main, flags_parser=parse)
     except UserError as error:

@@ -30,7 +30,7 @@ SIZES = {  # B, T, and the model: the two sizes that experiments/char_lstm.py an
 
 
 def seqjax_gradient(name, batch, B, T, fields):
-    task = tasks.LanguageModel(models.build(name, vocabulary=V, context_length=T, **fields))
+    task = tasks.LanguageModel(models.build(dict(lstm='recurrent').get(name, name), vocabulary=V, context_length=T, **fields))
     params = task.plain_init(jax.random.key(0), batch)
     gradient = jax.jit(jax.grad(lambda params, batch: task(params, batch).loss))
     return lambda: jax.block_until_ready(gradient(params, batch))

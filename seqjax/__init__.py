@@ -9,7 +9,8 @@ import importlib
 
 __version__ = '0.1.0'
 
-ROOMS = ('analysis', 'command_line', 'config', 'data', 'decode', 'errors', 'models', 'nn', 'ops', 'parallel', 'tasks', 'train')
+ROOMS = ('analysis', 'command_line', 'config', 'data', 'decode', 'errors', 'experiment_files', 'interop', 'models', 'nn', 'ops',
+         'parallel', 'tasks', 'train')
 
 
 def __getattr__(name):

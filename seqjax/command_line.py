@@ -5,7 +5,7 @@ import difflib
 from ml_collections import ConfigDict
 
 from seqjax import config as configs
-from seqjax.errors import suggestion
+from seqjax.errors import UserError, suggestion
 
 
 def unknown_field(path, config):
@@ -64,6 +64,17 @@ def set_to_none(words):
     """{'--config.optimizer.b2=none': 'b2'}: optional fields of the optimizer; ml_collections would want a number there."""
     return {word: field.removeprefix('optimizer.') for word in words for field in configs.OPTIONAL
             if word.lower().lstrip('-') == f'config.{field}=none'}
+
+
+def changed(config, changes, variant):
+    """The config of a variant with the command line's changes {'train.steps': 5}, each of which must be a field of it."""
+    known = configs.flatten(config)
+    for field, value in changes.items():
+        if field not in known:
+            raise UserError(f'{variant}: {unknown_field(field, config)}')
+        section, _, name = field.rpartition('.')
+        (config[section] if section else config)[name] = value
+    return config
 
 
 def _homes(field, config):

@@ -6,24 +6,27 @@ import math
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from seqjax import models
+from seqjax import data, models, tasks
 from seqjax.errors import FieldError, UserError, suggestion
 
 OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum')  # may be None: what optax chooses
 
 
 def defaults(model):
-    """All fields with their defaults; `config.model` has those of `model` ('gpt', 'lstm')."""
+    """All fields with their defaults; `config.model` has those of `model` ('gpt', 'recurrent')."""
     config = ConfigDict()
     config.seed = 0
+    config.task = ''               # 'language_model' or 'regression'; '': what the source is for
     config.data = ConfigDict(dict(
-        source='python',          # 'python', 'file:PATH' or 'tfds:NAME'
+        source='python',          # text: 'python', 'file:PATH' or 'tfds:NAME'; generated: 'adding' or 'copy'
         directory='',             # where TFDS keeps its sets; '': its own default
-        held_out=0.1,             # the last part of the text, where the source has no validation split
+        held_out=0.1,             # the last part of a text, where the source has no validation split
+        held_out_rows=1000,       # of a generated set
         tokenizer='char',         # 'char', 'byte' or 'bpe'
         vocabulary=1024,          # tokens that 'bpe' learns; 'char' and 'byte' need no number
         batch_size=32,            # rows of one step, over all devices
-        sequence_length=64,       # tokens of a row
+        sequence_length=64,       # tokens of a row; of a generated set its T
+        carry=False,              # rows go on where those of the batch before ended, and the recurrent state with them
     ))
     config.model = ConfigDict(dict(name=model, **with_prefix('config.model', lambda: models.fields(model))))
     config.train = ConfigDict(dict(
@@ -31,6 +34,7 @@ def defaults(model):
         eval_every=250,           # 0: only at the end
         eval_batches=0,           # 0: the whole held-out text
         save_every=250,           # 0: only at the end
+        xray_every=0,             # how far gradients reach back through recurrent layers (docs/gradient_xray.md); 0: never
         keep_latest=2,            # checkpoints
         keep_best=1,              # and, apart from those, the ones with the lowest eval/loss
         accumulate=1,             # micro-batches that a batch is cut into to save memory
@@ -92,9 +96,32 @@ def validate(config):
     if config.data.batch_size % config.train.accumulate:
         raise FieldError('config.train.accumulate', config.train.accumulate,
                          f'must divide data.batch_size={config.data.batch_size}')
+    _check_task(config)
     model = config.model.to_dict()
     with_prefix('config.model', lambda: models.build(
         model.pop('name'), vocabulary=2, context_length=config.data.sequence_length, **model))
+
+
+def task_name(config):
+    """The task that is trained: the one that the config names, or the one that its source is for."""
+    return config.task or data.default_task(config.data.source)
+
+
+def _check_task(config):
+    """The task must be known, and the model must be made for it and for the way batches follow each other."""
+    name, task = config.model.name, task_name(config)
+    if task not in tasks.TASKS:
+        raise FieldError('config.task', config.task, f'no such task; {suggestion(task, tasks.TASKS)}')
+    with_prefix('config.model', lambda: models.check_task(name, task))
+    if config.train.xray_every and 'cell' not in config.model:
+        raise FieldError('config.train.xray_every', config.train.xray_every,
+                         f'{name!r} has no recurrent layer to look into; set it to 0')
+    if config.data.carry and config.data.source in data.GENERATORS:
+        raise FieldError('config.data.carry', True,
+                         f'rows of {config.data.source!r} do not go on from one another; set it to false')
+    if config.data.carry and name not in models.CARRYING:
+        raise FieldError('config.data.carry', True, f'{name!r} has no state to carry; set it to false, or use a model that '
+                         f'has one: {", ".join(models.CARRYING)}')
 
 
 def with_prefix(prefix, function):
@@ -130,13 +157,16 @@ def loads(text):
 
 
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
-                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'parallel', 'decode')):
+                                      'train.xray_every', 'train.keep_latest', 'train.keep_best', 'train.max_skipped',
+                                      'parallel', 'decode')):
     """[(field, our value, their value)] where two configs describe different experiments.
 
     What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.
     """
     ours, theirs = flatten(ours), flatten(theirs)
-    return [(field, ours.get(field), theirs.get(field)) for field in sorted(ours.keys() | theirs.keys())
+    # The name of the model explains the rest, so it comes first.
+    fields = sorted(ours.keys() | theirs.keys(), key=lambda field: (field != 'model.name', field))
+    return [(field, ours.get(field), theirs.get(field)) for field in fields
             if ours.get(field) != theirs.get(field) and not field.startswith(ignore)]
 
 
@@ -163,6 +193,7 @@ _POSITIVE = (lambda value: 0 < value < math.inf), 'must be a positive number'
 _OFF_OR_POSITIVE = (lambda value: 0 <= value < math.inf), 'must be a positive number, or 0 for off'
 _LIMITS = {
     'data.held_out': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
+    'data.held_out_rows': _at_least(1),
     'data.vocabulary': _at_least(1),
     'data.batch_size': _at_least(1),
     'data.sequence_length': _at_least(2),
@@ -170,6 +201,7 @@ _LIMITS = {
     'train.eval_every': _at_least(0),
     'train.eval_batches': _at_least(0),
     'train.save_every': _at_least(0),
+    'train.xray_every': _at_least(0),
     'train.keep_latest': _at_least(1),
     'train.keep_best': _at_least(0),
     'train.accumulate': _at_least(1),

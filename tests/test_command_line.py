@@ -4,6 +4,7 @@ import pytest
 
 from seqjax import command_line
 from seqjax import config as configs
+from seqjax.errors import UserError
 
 
 @pytest.mark.parametrize('path, sentence', [
@@ -12,8 +13,19 @@ from seqjax import config as configs
     ('trian.steps', "no section 'trian' in config; did you mean 'train'?"),
     ('learning_rate', "no field 'learning_rate' in config; did you mean 'optimizer.learning_rate'?"),
     ('sed', "no field 'sed' in config; did you mean 'seed'?"),
-    ('zzzz', "no field 'zzzz' in config; choose one of: data, decode, model, optimizer, parallel, seed, train"),
+    ('zzzz', "no field 'zzzz' in config; choose one of: data, decode, model, optimizer, parallel, seed, task, train"),
     ('seed.x', "no section 'seed' in config; choose one of: data, decode, model, optimizer, parallel, train"),
 ])
 def test_the_sentence_for_an_unknown_field_says_what_was_meant(path, sentence):
     assert command_line.unknown_field(path, configs.defaults('gpt')) == sentence
+
+
+def test_changes_of_the_command_line_reach_a_variant():
+    config = command_line.changed(configs.defaults('gpt'), {'train.steps': 5, 'seed': 2, 'optimizer.b2': None}, 'gru')
+    assert (config.train.steps, config.seed, config.optimizer.b2) == (5, 2, None)
+
+
+def test_a_change_that_a_variant_does_not_have_is_refused_with_its_name():
+    with pytest.raises(UserError) as caught:
+        command_line.changed(configs.defaults('per_step'), {'model.heads': 2}, 'per_step')
+    assert str(caught.value).startswith("per_step: no field 'heads' in config.model (per_step); ")

@@ -1,16 +1,14 @@
 """The config: its defaults are possible, impossible values are refused, and saving loses nothing."""
 
-import ast
 import json
 import math
 import pathlib
-import runpy
 
 from ml_collections import ConfigDict
 import pytest
 
 from seqjax import config as configs
-from seqjax import models
+from seqjax import experiment_files, models
 from seqjax.errors import FieldError, UserError
 from tests.tiny import tiny_config
 
@@ -18,6 +16,7 @@ EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob
 NAN, INF = math.nan, math.inf
 BAD = {  # field: values that must be refused
     'data.held_out': [0.0, 1.0, -0.1, NAN],
+    'data.held_out_rows': [0],
     'data.vocabulary': [0, -1],
     'data.batch_size': [0, -8],
     'data.sequence_length': [1, 0],
@@ -25,6 +24,7 @@ BAD = {  # field: values that must be refused
     'train.eval_every': [-1],
     'train.eval_batches': [-1],
     'train.save_every': [-1],
+    'train.xray_every': [-1],
     'train.keep_latest': [0],
     'train.keep_best': [-1],
     'train.accumulate': [0, -1],
@@ -59,7 +59,8 @@ def with_value(field, value, model='gpt'):
 
 @pytest.mark.parametrize('model', models.MODELS)
 def test_the_defaults_of_every_model_are_possible(model):
-    configs.validate(configs.defaults(model))
+    source = {'regression': 'adding'}.get(models.MODELS[model].tasks[0], 'python')
+    configs.validate(tiny_config(model, data=dict(source=source)))
 
 
 def test_every_limit_has_a_value_that_breaks_it():
@@ -82,6 +83,15 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('model.dropout', NAN, 'config.model.dropout=nan: must be at least 0 and less than 1'),
     ('model.dtype', 'float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
     ('model.name', 'gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
+    ('model.name', 'recurrent_regressor', "config.model.name='recurrent_regressor': cannot learn 'language_model', which the "
+                                          'data is for; models that can: gpt, recurrent, per_step, unshared'),
+    ('data.source', 'adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
+                              'recurrent_regressor'),
+    ('task', 'regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
+    ('task', 'regression', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
+                           'recurrent_regressor'),
+    ('data.carry', True, "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that has "
+                         'one: recurrent'),
     ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),
 ])
 def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
@@ -163,18 +173,32 @@ def test_two_configs_differ_where_the_experiment_does(field, value, counts):
 
 def test_another_model_differs_in_the_fields_that_only_one_has():
     different = {field: (ours, theirs) for field, ours, theirs in
-                 configs.differences(configs.defaults('gpt'), configs.defaults('lstm'))}
-    assert different['model.name'] == ('gpt', 'lstm')
+                 configs.differences(configs.defaults('gpt'), configs.defaults('recurrent'))}
+    assert different['model.name'] == ('gpt', 'recurrent')
     assert different['model.heads'] == (4, None)
     assert different['model.tie'] == (None, False)
 
 
 @pytest.mark.parametrize('path', EXPERIMENTS, ids=lambda path: path.stem)
-def test_every_experiment_is_possible_and_says_what_it_is(path):
-    configs.validate(runpy.run_path(str(path))['get_config']())
-    first_line = (ast.get_docstring(ast.parse(path.read_text('utf-8'))) or '').partition('\n')[0]
+def test_every_experiment_and_variant_is_possible_and_says_what_it_is(path):
+    for variant in ('', *(f':{name}' for name in experiment_files.variants(path))):
+        configs.validate(experiment_files.load(f'{path}{variant}'))
+    first_line = experiment_files.title(path)
     assert len(first_line) >= 10 and first_line.endswith('.')
 
 
 def test_there_are_experiments():
     assert len(EXPERIMENTS) >= 2
+
+
+def test_rows_of_a_generated_set_cannot_be_carried():
+    with pytest.raises(FieldError) as caught:
+        configs.validate(tiny_config('recurrent', data=dict(source='copy', carry=True)))
+    assert str(caught.value) == ("config.data.carry=True: rows of 'copy' do not go on from one another; set it to false")
+
+
+@pytest.mark.parametrize('source, task, expected', [
+    ('python', '', 'language_model'), ('file:x', '', 'language_model'), ('adding', '', 'regression'),
+    ('copy', '', 'language_model'), ('python', 'regression', 'regression')])
+def test_the_task_is_the_one_that_is_named_or_the_one_that_the_source_is_for(source, task, expected):
+    assert configs.task_name(tiny_config(data=dict(source=source), task=task)) == expected

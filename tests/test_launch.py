@@ -16,6 +16,7 @@ import jax
 import pytest
 
 import seqjax.train
+from seqjax import experiment_files
 from tests.tiny import write_text
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -23,6 +24,20 @@ GPT, LSTM = ROOT / 'experiments' / 'char_gpt.py', ROOT / 'experiments' / 'char_l
 SIZES = ['--config.model.width=16', '--config.model.depth=1', '--config.data.sequence_length=16',
          '--config.data.batch_size=8', '--config.train.steps=4', '--config.train.eval_batches=2',
          '--config.optimizer.warmup_steps=0']
+TWO = '''
+from seqjax import config as configs
+
+VARIANTS = ('narrow', 'wide')
+
+
+def get_config(variant='wide'):
+    config = configs.defaults('per_step')
+    config.data.update(batch_size=8, sequence_length=16)
+    config.model.update(width=4 if variant == 'narrow' else 8)
+    config.train.update(steps=2, eval_batches=2)
+    config.optimizer.update(warmup_steps=0)
+    return config
+'''
 COMPILED = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, seconds, **_: COMPILED.append(event) if event.endswith('backend_compile_duration') else None)
@@ -94,6 +109,9 @@ def folder(tmp_path_factory):
     (path / 'returns_5.py').write_text('def get_config():\n    return 5\n')
     (path / 'wrong_model.py').write_text('import seqjax\n\ndef get_config():\n    return seqjax.config.defaults("gtp")\n')
     (path / 'notes.md').write_text('get_config')
+    (path / 'two.py').write_text(TWO)
+    (path / 'sweep' / 'wide').mkdir(parents=True)
+    (path / 'sweep' / 'wide' / 'config.json').write_text('{}')
     return path
 
 
@@ -144,7 +162,11 @@ MISTAKES = [
     ('--config.optimizer.rates=*=nan', "config.optimizer.rates='*=nan': nan must be a positive number"),
     ('--config.data.tokenizer=chars', "config.data.tokenizer='chars': no such tokenizer; did you mean 'char'?"),
     ('--config.data.tokenizer=bpe --config.data.vocabulary=9', 'config.data.vocabulary=9: byte pairs start from 256 bytes'),
-    ('--config.data.source=web:x', "config.data.source='web:x': write 'python', 'file:PATH' or 'tfds:NAME'"),
+    ('--config.data.source=web:x', "config.data.source='web:x': write 'python', 'file:PATH' or 'tfds:NAME', or name a "
+                                   'generated set: adding, copy'),
+    ('--config.data.source=adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that "),
+    ('--config.task=regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
+    ('--config.data.carry=true', "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that"),
     ('--config.data.source=file:{folder}/none.txt', "/none.txt': no such file (looked in "),
     ('--config.data.source=file:{folder}/empty.txt', "/empty.txt': the file is empty"),
     ('--config.data.source=file:{folder}/latin.txt', "/latin.txt': byte 1 is not UTF-8; convert the file first"),
@@ -169,7 +191,7 @@ MISTAKES = [
     ('--stpes=5', 'no flag --stpes; did you mean --config.train.steps?'),
     ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
     ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
-    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate>'),
+    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|xray|cells>'),
     ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
     ('--cpu_devices=-1', '--cpu_devices=-1: -1 is not a non-negative integer'),
     ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
@@ -225,7 +247,18 @@ COMMANDS = [
     ('--config=experiments/char_lstm.py --workdir={new} --config.model.tie=maybe',
      '--config.model.tie=maybe: must be true or false'),
     ('--config=experiments/char_lstm.py --workdir={new} --config.model.heads=2',
-     "no field 'heads' in config.model (lstm); choose one of: depth, dropout, dtype, name, tie, width"),
+     "no field 'heads' in config.model (recurrent); choose one of: activation_penalty, cell, depth, dropout, dtype, "),
+    ('--config=experiments/char_lstm.py --workdir={new} --config.model.cell=lstmm',
+     "config.model.cell='lstmm': no such cell; did you mean 'lstm'?"),
+    ('--config={folder}/two.py:wid --workdir={new}', "two.py:wid: no such variant; did you mean 'wide'?"),
+    ('--config={folder}/two.py --workdir={new} --config.train.stesp=5',
+     "no field 'stesp' in config.train; did you mean 'steps'?"),
+    ('--config={folder}/two.py --workdir={new} --config.model.dropout=1', 'config.model.dropout=1.0: must be at least 0'),
+    ('--config={folder}/two.py --workdir={trained}', 'holds one run; to go on with it write --config=FILE.py:VARIANT'),
+    ('--config=experiments/char_gpt.py:x --workdir={new}',
+     'the experiment has no variants; write --config=experiments/char_gpt.py'),
+    ('--workdir={folder}/sweep --mode=eval', '/sweep: holds several runs; name one of them, as in --workdir='),
+    ('--config={folder}/two.py --workdir={folder}/sweep --mode=eval', '/sweep: holds several runs; name one of them'),
     ('--config=experiments/char_gpt.py', '--workdir is missing: name the directory for the run, as in --workdir=runs/first'),
     ('--config=experiments/char_gpt.py --workdir=', '--workdir is missing: name the directory for the run'),
     ('--config=experiments/char_gpt.py --workdir={folder}/a_file', '/a_file: is a file; name a directory'),
@@ -302,6 +335,7 @@ except SystemExit as left:
     assert 'python launch.py --config=experiments/NAME.py --workdir=DIR' in result.stdout
     for path in (ROOT / 'experiments').glob('*.py'):
         assert f'experiments/{path.name}' in result.stdout
+        assert ', '.join(experiment_files.variants(path)) in result.stdout
     assert ('--cpu_devices: Simulate this many devices on the CPU.' in result.stdout) == ('--help' in words)
 
 
@@ -360,3 +394,46 @@ def test_none_takes_back_what_an_experiment_sets(launch, folder, tmp_path, monke
     code, _, err = run_here(launch, [f'--config={GPT}', f'--workdir={tmp_path}', '--config.optimizer.b2=None'], monkeypatch)
     assert code == 0, err
     assert seen[0].optimizer.b2 is None
+
+
+# ------------------------------------------------------------------------------------------------ variants
+
+def sweep_words(folder, workdir, *more):
+    return [f'--config={folder / "two.py"}', f'--workdir={workdir}', f'--config.data.source=file:{folder / "text.txt"}',
+            '--config.parallel.data=1', *more]
+
+
+def test_an_experiment_with_variants_trains_and_compares_all_of_them(launch, folder, tmp_path, monkeypatch):
+    seen, both = [], tmp_path / 'both'
+
+    def train_nothing(config, workdir):
+        seen.append((config.model.width, config.train.steps, config.optimizer.b1, workdir))
+        workdir.mkdir(parents=True)
+        return {'eval/loss': 1.5, 'steps': config.train.steps}
+
+    monkeypatch.setattr(seqjax.train.sweeps, 'train', train_nothing)
+    words = sweep_words(folder, both, '--config.train.steps=3', '--config.optimizer.b1=none')
+    code, out, err = run_here(launch, words, monkeypatch)
+    assert code == 0, err
+    assert seen == [(4, 3, None, both / 'narrow'), (8, 3, None, both / 'wide')]
+    assert [line.split()[:2] for line in out.splitlines()[1:-1]] == [['narrow', '1.5'], ['wide', '1.5']]
+    assert out.splitlines()[-1] == f'runs: {both} (compared in {both / "comparison.png"})'
+    assert json.loads((both / 'comparison.json').read_text()).keys() == {'narrow', 'wide'}
+
+
+def test_a_sweep_that_is_interrupted_leaves_as_a_single_run_does(launch, folder, tmp_path, monkeypatch):
+    def interrupted(config, workdir):
+        raise seqjax.train.Interrupted(7, 130)
+
+    monkeypatch.setattr(seqjax.train.sweeps, 'train', interrupted)
+    code, _, err = run_here(launch, sweep_words(folder, tmp_path / 'both'), monkeypatch)
+    assert code == 130 and 'stopped at step 7, saved; the same command goes on from there' in err
+
+
+def test_a_variant_that_is_named_is_trained_alone(launch, folder, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(seqjax.train, 'train', lambda config, workdir: seen.append((config.model.width, workdir)) or {})
+    words = sweep_words(folder, tmp_path / 'one')
+    code, _, err = run_here(launch, [words[0] + ':narrow', *words[1:]], monkeypatch)
+    assert code == 0, err
+    assert seen == [(4, str(tmp_path / 'one'))]

@@ -1,18 +1,16 @@
 """Loss curves of a run."""
 
 import math
-import os
-import pathlib
+
+from seqjax.analysis import figures
 
 
-def plot_loss(lines, path):
-    """Training and held-out loss against the step, to a PNG. lines: the dicts of metrics.jsonl."""
-    import matplotlib.figure  # here, because it takes a second to import
-
+def plot_loss(lines, path, unit='nats per token'):
+    """Training and held-out loss against the step, to a PNG. lines: the dicts of metrics.jsonl; unit: what the loss is."""
     training = [(line['step'], line['train/loss']) for line in lines if line.get('train/loss') is not None]
     held_out = [(line['step'], line['eval/loss']) for line in lines if line.get('eval/loss') is not None]
-    figure = matplotlib.figure.Figure(figsize=(7, 4), layout='constrained')
-    axes = figure.subplots()
+    figure = figures.new_figure(7, 4)
+    axes = figures.tidy(figure.subplots())
     if training:
         steps, losses = zip(*training)
         axes.plot(steps, losses, color='tab:blue', alpha=0.25, linewidth=0.8)
@@ -21,14 +19,10 @@ def plot_loss(lines, path):
         axes.plot(*zip(*held_out), color='tab:orange', marker='o', markersize=4, label='held out')
         step, loss = held_out[-1]
         axes.annotate(f'{loss:.3f}', (step, loss), xytext=(-4, 8), textcoords='offset points', ha='right')
-    axes.set(xlabel='step', ylabel='loss (nats per token)')
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.grid(alpha=0.2)
+    axes.set(xlabel='step', ylabel=f'loss ({unit})')
     if training or held_out:
         axes.legend(frameon=False)
-    beside = pathlib.Path(path).with_suffix('.writing.png')
-    figure.savefig(beside, dpi=120)
-    os.replace(beside, path)
+    figures.save(figure, path)
 
 
 def smooth(values, half_life):

@@ -15,6 +15,7 @@ import urllib.parse
 import urllib.request
 import zlib
 
+from seqjax.data.synthetic import GENERATORS
 from seqjax.errors import FieldError
 
 
@@ -36,7 +37,8 @@ def load_text(source, *, held_out=0.1, directory=''):
     elif kind == 'tfds' and name:
         text = _tfds_text(name, directory)
     else:
-        raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME'")
+        raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME', or name a generated set: "
+                         f'{", ".join(GENERATORS)}')
     if isinstance(text, Text):
         return text
     cut = round(len(text) * (1 - held_out))

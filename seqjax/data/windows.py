@@ -39,7 +39,7 @@ class Windows:
 def training_batches(tokens, *, batch_size, sequence_length, seed, process=0, processes=1):
     """An endless grain dataset: element `step` is this process's rows of the global batch of that step."""
     windows = Windows(tokens, sequence_length)
-    _enough(windows, 'training')
+    check_length(windows, 'training')
     epochs = 2 ** 62 // len(windows)  # as good as endless; grain's own endless overflows in batches of one row
     rows = grain.MapDataset.range(len(windows)).seed(seed).shuffle().repeat(epochs).random_map(windows.shifted)
     return rows.batch(batch_size // processes)[process::processes]
@@ -48,7 +48,7 @@ def training_batches(tokens, *, batch_size, sequence_length, seed, process=0, pr
 def evaluation_batches(tokens, *, batch_size, sequence_length, limit=0, process=0, processes=1):
     """Every held-out token once, in order, the last rows filled up with weight 0. `limit` > 0 stops after so many."""
     windows = Windows(tokens, sequence_length)
-    _enough(windows, 'held-out')
+    check_length(windows, 'held-out')
     predictions, whole = len(tokens) - 1, len(windows)
 
     def row(i):
@@ -70,7 +70,7 @@ def prefetched(dataset, first_step=0):
     return iter(dataset[first_step:].to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=8)))
 
 
-def _enough(windows, which):
+def check_length(windows, which):
     if not len(windows):
         raise FieldError('data.sequence_length', windows.length,
                          f'the {which} text has only {len(windows.tokens)} tokens; use a longer text or a shorter sequence')

@@ -4,21 +4,32 @@ import dataclasses
 
 from seqjax.errors import FieldError, suggestion
 from seqjax.models.gpt import GPT
-from seqjax.models.lstm import LSTMLanguageModel
+from seqjax.models.ladder import PerStep, Unshared
+from seqjax.models.recurrent import RecurrentLanguageModel, RecurrentRegressor
 
-MODELS = {'gpt': GPT, 'lstm': LSTMLanguageModel}
+MODELS = {'gpt': GPT, 'recurrent': RecurrentLanguageModel, 'recurrent_regressor': RecurrentRegressor, 'per_step': PerStep,
+          'unshared': Unshared}
+CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
 DTYPES = ('float32', 'bfloat16')
 FROM_DATA = ('vocabulary', 'context_length')  # what the data decides
 
-__all__ = ['DTYPES', 'GPT', 'LSTMLanguageModel', 'MODELS', 'build', 'fields']
+__all__ = ['CARRYING', 'DTYPES', 'GPT', 'MODELS', 'PerStep', 'RecurrentLanguageModel', 'RecurrentRegressor', 'Unshared',
+           'build', 'check_task', 'fields']
 
 
 def fields(name):
     """The fields of model `name` that a config sets, with their defaults."""
-    if name not in MODELS:
-        raise FieldError('name', name, f'no such model; {suggestion(name, MODELS)}')
+    _known(name)
     return {f.name: f.default for f in dataclasses.fields(MODELS[name])
             if f.init and f.name not in (*FROM_DATA, 'parent', 'name')}
+
+
+def check_task(name, task):
+    """Model `name` must be one that can learn `task`."""
+    _known(name)
+    if task not in MODELS[name].tasks:
+        able = [other for other, model in MODELS.items() if task in model.tasks]
+        raise FieldError('name', name, f'cannot learn {task!r}, which the data is for; models that can: {", ".join(able)}')
 
 
 def build(name, *, vocabulary, context_length, **chosen):
@@ -34,3 +45,8 @@ def build(name, *, vocabulary, context_length, **chosen):
     from_data = dict(vocabulary=vocabulary, context_length=context_length)
     taken = {f.name for f in dataclasses.fields(MODELS[name])}
     return MODELS[name](**{k: v for k, v in from_data.items() if k in taken}, **chosen)
+
+
+def _known(name):
+    if name not in MODELS:
+        raise FieldError('name', name, f'no such model; {suggestion(name, MODELS)}')

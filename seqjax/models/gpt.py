@@ -22,6 +22,8 @@ class GPT(linen.Module):
     bias: bool = False
     dtype: str = 'float32'
 
+    tasks = ('language_model',)
+
     def __post_init__(self):
         super().__post_init__()
         for field in ('width', 'depth', 'heads'):

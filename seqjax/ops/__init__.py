@@ -1,7 +1,15 @@
 """Arrays in, arrays out: the equations of sequence models, with no parameters and no state."""
 
 from seqjax.ops.attention import attend, causal_mask
+from seqjax.ops.cell_names import CELLS, make_cell
+from seqjax.ops.cells import (LSTM, Cell, CoupledLSTM, Elman, GRU, LayerNormLSTM, Orthogonal, PeepholeLSTM, ProjectedLSTM,
+                              ResetBeforeGRU)
+from seqjax.ops.linear_cells import LRU, MinGRU, MinLSTM
+from seqjax.ops.linear_recurrence import linear_recurrence
 from seqjax.ops.losses import cross_entropy
-from seqjax.ops.recurrence import lstm_cell, recur
+from seqjax.ops.lstm_step import lstm_step_backward, lstm_step_forward
+from seqjax.ops.recurrence import advance, gates, recur
 
-__all__ = ['attend', 'causal_mask', 'cross_entropy', 'lstm_cell', 'recur']
+__all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'MinGRU', 'MinLSTM', 'Orthogonal',
+           'PeepholeLSTM', 'ProjectedLSTM', 'ResetBeforeGRU', 'advance', 'attend', 'causal_mask', 'cross_entropy', 'gates',
+           'linear_recurrence', 'lstm_step_backward', 'lstm_step_forward', 'make_cell', 'recur']

@@ -12,6 +12,7 @@ RULES = {
     'mlp': 'tensor',
     'vocab': None,
 }
+ROWS = ('carry',)  # the parts of a training state that have a row for every row of the batch
 
 
 def replicated(mesh):
@@ -41,14 +42,22 @@ def parameter_shardings(boxed, mesh, rules=RULES):
     return {_names(path): sharding(box) for path, box in leaves}
 
 
+def has_rows(path):
+    """Whether the leaf of a training state at `path` belongs to the rows of the batch."""
+    return _names(path)[0] in ROWS
+
+
 def state_shardings(state, of_parameters, mesh):
     """Shardings for a whole training state: moments and averages lie where their parameter lies, the rest everywhere.
+    What belongs to the rows of the batch lies where they lie.
 
     A leaf belongs to a parameter when its path ends in the parameter's path: optax keeps the tree of the parameters
     inside whatever it wraps around it. A leaf of another shape (a factored moment) is replicated.
     """
     def sharding(path, leaf):
         names = _names(path)
+        if has_rows(path):
+            return over_batch(mesh)
         for start in range(len(names)):
             shape, place = of_parameters.get(names[start:], (None, None))
             if shape == leaf.shape:

@@ -46,10 +46,12 @@ class Jit(_Strategy):
         return jax.tree.map(lambda rows: jax.make_array_from_process_local_data(sharding, rows), batch)
 
     def compile(self, function, state, batch, *, updates_state):
-        """Compiles function(state, batch) for these placed arguments; a function that updates the state reuses its memory."""
-        layout = jax.tree.map(lambda x: x.sharding, state)
-        everywhere = rules.replicated(self.mesh)
-        jitted = jax.jit(function, out_shardings=(layout, everywhere) if updates_state else everywhere,
+        """Compiles function(state, batch) for these placed arguments.
+
+        It returns (state, sums) where it updates the state, whose memory it then reuses, and else (state.carry, sums).
+        """
+        layout = jax.tree.map(lambda x: x.sharding, state if updates_state else state.carry)
+        jitted = jax.jit(function, out_shardings=(layout, rules.replicated(self.mesh)),
                          donate_argnums=(0,) if updates_state else ())
         return jitted.lower(state, batch).compile()
 
@@ -69,16 +71,27 @@ class Pmap(_Strategy):
         super().__init__(mesh)
 
     def state_layout(self, abstract_state, boxed_params):
-        del boxed_params  # a copy everywhere, whatever the parameter
-        return jax.tree.map(lambda _: rules.replicated(self.mesh), abstract_state)
+        return rules.state_shardings(abstract_state, {}, self.mesh)  # a copy everywhere, whatever the parameter
 
     def enter(self, state):
-        copies = len(self._local_devices())
-        return self._stacked(jax.tree.map(lambda x: np.broadcast_to(_local(x), (copies, *x.shape)), state))
+        shares = len(self._local_devices())
+
+        def stack(path, x):
+            if rules.has_rows(path):
+                return _local_rows(x).reshape(shares, -1, *x.shape[1:])
+            return np.broadcast_to(_local(x), (shares, *x.shape))
+
+        return self._stacked(jax.tree_util.tree_map_with_path(stack, state))
 
     def leave(self, state):
-        everywhere = rules.replicated(self.mesh)
-        return jax.tree.map(lambda x: jax.make_array_from_process_local_data(everywhere, _local(x)[0], x.shape[1:]), state)
+        def unstack(path, x):
+            if rules.has_rows(path):
+                rows = _local_rows(x)
+                return jax.make_array_from_process_local_data(rules.over_batch(self.mesh), rows.reshape(-1, *x.shape[2:]),
+                                                              (x.shape[0] * x.shape[1], *x.shape[2:]))
+            return jax.make_array_from_process_local_data(rules.replicated(self.mesh), _local(x)[0], x.shape[1:])
+
+        return jax.tree_util.tree_map_with_path(unstack, state)
 
     def place(self, batch):
         shares = len(self._local_devices())
@@ -115,6 +128,12 @@ def barrier(name):
     """Waits until every process is here."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
+
+
+def _local_rows(x):
+    """All rows on this process of an array that is cut along its first axis, as numpy."""
+    shards = sorted(x.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    return np.concatenate([np.asarray(shard.data) for shard in shards])
 
 
 def _local(x):

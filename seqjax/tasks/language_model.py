@@ -2,9 +2,11 @@
 
 import dataclasses
 import math
+from typing import ClassVar
 
 from flax import linen
 from flax.core import meta
+import jax
 import jax.numpy as jnp
 
 from seqjax import ops
@@ -16,10 +18,14 @@ class LanguageModel:
     """-sum_t log P(target_t | tokens up to t), over the targets whose weight is 1.
 
     model: a linen module, tokens [B, T] -> logits [B, T, V].
-    batch: inputs [B, T], targets [B, T] and weights [B, T].
+    batch: inputs [B, T], targets [B, T] and weights [B, T]; for `carried` also starts [B].
+
+    In training, what the model sows in the collection 'penalties' (sums over its steps) is added to the loss.
     """
 
     model: linen.Module
+
+    unit: ClassVar[str] = 'nats per token'
 
     def init(self, key, batch):
         """Variables of the model, their axes named."""
@@ -29,14 +35,41 @@ class LanguageModel:
         """Parameters of the model, as plain arrays."""
         return meta.unbox(self.init(key, batch)['params'])
 
+    def initial_carry(self, rows):
+        """What a recurrent model remembers of `rows` rows before the first batch."""
+        return self.model.initial_state(rows, 0)
+
     def __call__(self, params, batch, key=None):
         """Sums over the batch. With a key the model is in training: dropout draws from it."""
-        logits = self.model.apply({'params': params}, batch['inputs'], train=key is not None,
-                                  rngs=None if key is None else {'dropout': key})  # [B, T, V]
-        weights = batch['weights']
-        correct = jnp.argmax(logits, axis=-1) == batch['targets']
-        return Sums(loss=(ops.cross_entropy(logits, batch['targets']) * weights).sum(), weight=weights.sum(),
-                    metrics=dict(accuracy=jnp.where(correct, weights, 0).sum()))
+        logits, penalties = self._apply(params, key, batch['inputs'])
+        return self._sums(logits, penalties, batch)
+
+    def carried(self, params, batch, carry, key=None):
+        """(Sums, new carry) of rows that go on where those of the batch before ended, but for the rows that start anew.
+
+        No gradient flows into the batch before: truncated backpropagation through time.
+        """
+        (carry, logits), penalties = self._apply(params, key, jax.lax.stop_gradient(carry), batch['inputs'],
+                                                 starts=batch['starts'], method='extend')
+        return self._sums(logits, penalties, batch), jax.lax.stop_gradient(carry)
+
+    def _apply(self, params, key, *inputs, **options):
+        """(what the model returns, {name: penalty} of what it sows)."""
+        if key is None:
+            return self.model.apply({'params': params}, *inputs, **options), {}
+        result, sown = self.model.apply({'params': params}, *inputs, train=True, rngs={'dropout': key},
+                                        mutable=['penalties'], **options)
+        return result, sown.get('penalties', {})
+
+    @staticmethod
+    def _sums(logits, penalties, batch):
+        targets, weights = batch['targets'], batch['weights']
+        loss = (ops.cross_entropy(logits, targets) * weights).sum()
+        metrics = dict(accuracy=jnp.where(jnp.argmax(logits, axis=-1) == targets, weights, 0).sum())
+        if penalties:
+            metrics['penalty'] = sum(penalties.values())
+            loss += metrics['penalty']
+        return Sums(loss=loss, weight=weights.sum(), metrics=metrics)
 
     @staticmethod
     def summary(means):

@@ -1,15 +1,19 @@
 """State, step, loop, optimizers, checkpoints: everything that makes parameters better and keeps them safe."""
 
+from seqjax.train.cells import find_cells
 from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.experiment import Experiment, build
 from seqjax.train.loop import Interrupted, train
 from seqjax.train.modes import evaluate, generate
 from seqjax.train.optimizers import make_optimizer
-from seqjax.train.run_directory import RunDirectory, read_metrics
+from seqjax.train.run_directory import RunDirectory, read_metrics, runs_below
 from seqjax.train.schedules import make_schedule, noam
 from seqjax.train.state import TrainState, create_state
 from seqjax.train.step import fingerprint, make_eval_step, make_train_step
+from seqjax.train.sweeps import sweep
+from seqjax.train.xray import describe_xray, xray_run, xray_sweep
 
-__all__ = ['Checkpoints', 'Experiment', 'Interrupted', 'RunDirectory', 'TrainState', 'build', 'create_state', 'evaluate',
-           'fingerprint', 'generate', 'make_eval_step', 'make_optimizer', 'make_schedule', 'make_train_step', 'noam',
-           'read_metrics', 'train', 'verify']
+__all__ = ['Checkpoints', 'Experiment', 'Interrupted', 'RunDirectory', 'TrainState', 'build', 'create_state',
+           'describe_xray', 'evaluate', 'find_cells', 'fingerprint', 'generate', 'make_eval_step', 'make_optimizer',
+           'make_schedule', 'make_train_step', 'noam', 'read_metrics', 'runs_below', 'sweep', 'train', 'verify', 'xray_run',
+           'xray_sweep']

@@ -22,20 +22,23 @@ class Experiment:
     """All parts of a run, ready to use."""
 
     strategy: Any
-    corpus: data.Corpus
+    dataset: Any           # see `data.load`
     training: Any          # element `step` is this process's rows of that step's batch
     evaluation: Any
-    task: tasks.LanguageModel
+    task: Any
     schedule: Any
     optimizer: Any
     target: Any            # the state's shapes and dtypes with their shardings
+    create: Any            # key -> the state before the first step
 
     def initial_state(self, config):
         """The state before the first step, made where it will live."""
         layout = jax.tree.map(lambda x: x.sharding, self.target)
-        make = functools.partial(create_state, self.task, self.optimizer, batch=sample_batch(config),
-                                 ema=config.optimizer.ema > 0)
-        return jax.jit(make, out_shardings=layout)(jax.random.key(config.seed))
+        return jax.jit(self.create, out_shardings=layout)(jax.random.key(config.seed))
+
+    def initial_carry(self):
+        """What a recurrent model remembers before the first batch: nothing; None where nothing is carried."""
+        return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype), x.sharding), self.target.carry)
 
     def parameter_count(self):
         return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.target.params))
@@ -45,21 +48,22 @@ def build(config, run):
     """Everything `config` describes; the tokenizer comes from the run directory `run` where it has one. Writes nothing."""
     strategy = make_strategy(config)
     _check_batch(config, strategy.mesh)
-    corpus = configs.with_prefix('config', lambda: _load_corpus(config, run))
-    shape = dict(batch_size=config.data.batch_size, sequence_length=config.data.sequence_length,
-                 process=jax.process_index(), processes=jax.process_count())
+    dataset = configs.with_prefix('config', lambda: _load_data(config, run))
+    rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
     training, evaluation = configs.with_prefix('config', lambda: (
-        data.training_batches(corpus.train, seed=config.seed, **shape),
-        data.evaluation_batches(corpus.validation, limit=config.train.eval_batches, **shape)))
-    task = make_task(config, corpus.tokenizer.vocabulary)
+        dataset.training_batches(seed=config.seed, **rows),
+        dataset.evaluation_batches(limit=config.train.eval_batches, **rows)))
+    task = make_task(config, vocabulary=dataset.vocabulary, context_length=dataset.steps)
     schedule, optimizer = configs.with_prefix('config', lambda: _make_optimizer(config))
 
-    key, batch = jax.eval_shape(lambda: jax.random.key(config.seed)), sample_batch(config)
-    abstract = jax.eval_shape(lambda key: create_state(task, optimizer, key, batch, ema=config.optimizer.ema > 0), key)
+    create = functools.partial(create_state, task, optimizer, batch=dataset.sample(), ema=config.optimizer.ema > 0,
+                               carried_rows=config.data.batch_size if config.data.carry else 0)
+    key = jax.eval_shape(lambda: jax.random.key(config.seed))
+    abstract = jax.eval_shape(create, key)
     configs.with_prefix('config', lambda: check_patterns(config.optimizer, abstract.params))
-    layout = strategy.state_layout(abstract, jax.eval_shape(task.init, key, batch)['params'])
+    layout = strategy.state_layout(abstract, jax.eval_shape(task.init, key, dataset.sample())['params'])
     target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
-    return Experiment(strategy, corpus, training, evaluation, task, schedule, optimizer, target)
+    return Experiment(strategy, dataset, training, evaluation, task, schedule, optimizer, target, create)
 
 
 def make_strategy(config):
@@ -67,15 +71,11 @@ def make_strategy(config):
         **{name: config.parallel[name] for name in ('strategy', *parallel.AXES)}))
 
 
-def make_task(config, vocabulary):
+def make_task(config, *, vocabulary, context_length):
+    """The task that the config names or its source is for, around the model."""
     fields = config.model.to_dict()
-    return tasks.LanguageModel(models.build(fields.pop('name'), vocabulary=vocabulary,
-                                            context_length=config.data.sequence_length, **fields))
-
-
-def sample_batch(config):
-    """The smallest batch that shows a model its input: parameters do not depend on the number of rows."""
-    return dict(inputs=np.zeros((1, config.data.sequence_length), np.int32))
+    model = models.build(fields.pop('name'), vocabulary=vocabulary, context_length=context_length, **fields)
+    return configs.with_prefix('config', lambda: tasks.build(configs.task_name(config), model))
 
 
 def _make_optimizer(config):
@@ -94,12 +94,12 @@ def _check_batch(config, mesh):
                          f'train.accumulate={config.train.accumulate}')
 
 
-def _load_corpus(config, run):
-    """The corpus of the run; a text that is not the one the run began with is refused."""
+def _load_data(config, run):
+    """The data of the run; what is not the same as when the run began is refused."""
     saved = run.read('tokenizer.json')
-    corpus = data.load_corpus(config.data, tokenizers.loads(saved) if saved else None)
+    dataset = data.load(config.data, tokenizers.loads(saved) if saved else None)
     before = json.loads(run.read('data.json') or 'null')
-    if before and before['source'] == corpus.source and before['sha256'] != corpus.sha256:
-        raise UserError(f'the text of {config.data.source!r} is not the one this run began with (in {run.path}); '
+    if before and before['source'] == config.data.source and before['sha256'] != dataset.facts()['sha256']:
+        raise UserError(f'the data of {config.data.source!r} is not what this run began with (in {run.path}); '
                         'restore it, or start a new run in another --workdir')
-    return corpus
+    return dataset

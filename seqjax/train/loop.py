@@ -19,6 +19,7 @@ from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
 from seqjax.train.run_directory import MetricsLog, RunDirectory, read_metrics
 from seqjax.train.step import make_eval_step, make_train_step
+from seqjax.train.xray_step import make_look
 
 
 class Interrupted(Exception):
@@ -40,11 +41,10 @@ def train(config, workdir):
             # ---------------------------------------------------------------- Mesh, data, model
             parts = build(config, run)
             if lead:
-                run.claim(config, parts.corpus)  # only now: a config with a mistake in it leaves nothing behind
+                run.claim(config, parts.dataset)  # only now: a config with a mistake in it leaves nothing behind
             parallel.barrier('claimed')
             strategy = parts.strategy
-            bar.say(f'{parts.parameter_count():,} parameters, {len(parts.corpus.train):,} training and '
-                    f'{len(parts.corpus.validation):,} held-out tokens, {strategy}')
+            bar.say(f'{parts.parameter_count():,} parameters, {parts.dataset}, {strategy}')
 
             # ---------------------------------------------------------------- Restore
             checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
@@ -59,7 +59,7 @@ def train(config, workdir):
             parallel.barrier('restored')
             log = stack.enter_context(contextlib.closing(MetricsLog(run, step))) if lead else None
             recorder = Recorder(log, bar, strategy.read, max_skipped=config.train.max_skipped, seconds=seconds,
-                                tokens_per_step=config.data.batch_size * config.data.sequence_length)
+                                tokens_per_step=config.data.batch_size * parts.dataset.steps)
 
             # ---------------------------------------------------------------- Compile
             bar.update(step, 'compiling')
@@ -70,13 +70,14 @@ def train(config, workdir):
                     state, strategy.place(parts.training[step]), updates_state=True)
                 eval_step = strategy.compile(make_eval_step(parts.task, axis_name=strategy.axis_name),
                                              state, strategy.place(parts.evaluation[0]), updates_state=False)
+                look = make_look(parts, state) if config.train.xray_every else None
 
         # -------------------------------------------------------------------- Train
         def save(score=None):
             recorder.sync()  # a checkpoint is only ever as new as the log
             checkpoints.save(strategy.leave(state), step=step, config=config.to_dict(), score=score, seconds=recorder.seconds())
             if lead:
-                plot_loss(read_metrics(run.metrics), run.loss_plot)
+                plot_loss(read_metrics(run.metrics), run.loss_plot, parts.task.unit)
 
         def watch(*_):
             """A peer that is alive but stuck would be waited for without end: this step, batch or save has its deadline."""
@@ -110,6 +111,9 @@ def train(config, workdir):
             state, facts = train_step(state, strategy.place(next(batches)))
             step, evaluated = step + 1, False
             recorder.push(step, facts)
+            if _due(step, config.train.xray_every):
+                with recorder.paused():
+                    recorder.write(step, look(state))
         faulthandler.cancel_dump_traceback_later()
 
         if lead:

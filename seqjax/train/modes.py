@@ -1,20 +1,24 @@
 """What else can be done with a run: evaluate it, and let it write."""
 
+import functools
 import sys
 
 import jax
+import numpy as np
 
 from seqjax import config as configs
-from seqjax import decode, parallel
+from seqjax import decode, models, parallel
+from seqjax.analysis.layers import recurrent_layers
 from seqjax.errors import FieldError, UserError
 from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.evaluation import evaluate_state
-from seqjax.train.experiment import build, make_strategy, make_task, sample_batch
+from seqjax.train.experiment import build, make_strategy, make_task
 from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory, check_same_experiment
 from seqjax.train.step import make_eval_step
 
-_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.batch_size')
+_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.held_out_rows', 'data.batch_size',
+                           'data.carry')
 
 
 def evaluate(config, workdir, checkpoint='latest'):
@@ -23,7 +27,8 @@ def evaluate(config, workdir, checkpoint='latest'):
     run = _open(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
     parts = build(config, run)
     step, checkpoints = find_checkpoint(run, checkpoint)
-    state = parts.strategy.enter(checkpoints.restore(step, parts.target))
+    state = checkpoints.restore(step, parts.target.replace(carry=None), part=True)  # evaluation carries a state of its own
+    state = parts.strategy.enter(state.replace(carry=parts.initial_carry()))
     with ProgressBar('evaluate', len(parts.evaluation), quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling')
         eval_step = parts.strategy.compile(make_eval_step(parts.task, axis_name=parts.strategy.axis_name),
@@ -37,6 +42,9 @@ def generate(config, workdir, checkpoint='latest'):
     config = _for_these_devices(config)
     run = _open(config, workdir)
     options = config.decode
+    if not hasattr(models.MODELS[config.model.name], 'extend'):
+        able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
+        raise UserError(f'--mode=generate: {config.model.name!r} cannot continue a text; models that can: {", ".join(able)}')
     sampler = configs.with_prefix('config.decode', lambda: decode.Sampler(options.temperature, options.top_k, options.top_p))
     if not options.prompt:
         raise UserError("config.decode.prompt='': give at least one character to continue from")
@@ -45,7 +53,7 @@ def generate(config, workdir, checkpoint='latest'):
         prompt = tokenizer.encode(options.prompt)
     except (UserError, UnicodeEncodeError) as error:
         raise FieldError('config.decode.prompt', options.prompt, str(error)) from None
-    task = make_task(config, tokenizer.vocabulary)
+    task = make_task(config, vocabulary=tokenizer.vocabulary, context_length=config.data.sequence_length)
     step, checkpoints = find_checkpoint(run, checkpoint)
     params = _restore_parameters(config, task, checkpoints, step)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
@@ -78,6 +86,25 @@ def _open(config, workdir, may_differ=()):
     return run
 
 
+def open_recurrent(mode, config, workdir, checkpoint='latest'):
+    """(run, parts, step, parameters) of a checkpoint of a recurrent model, the parameters on the host: to look into it.
+
+    mode: what the user asked for, for the sentences that refuse it.
+    """
+    if jax.process_count() > 1:
+        raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    config = _for_these_devices(config)
+    run = _open(config, workdir)
+    parts = build(config, run)
+    if not jax.eval_shape(functools.partial(recurrent_layers, parts.task), parts.target.params, parts.dataset.sample()):
+        raise UserError(f'--mode={mode}: {config.model.name!r} has no recurrent layer to look into; choose the --workdir of '
+                        'a recurrent model')
+    step, checkpoints = find_checkpoint(run, checkpoint)
+    which = 'ema' if config.optimizer.ema else 'params'
+    params = checkpoints.restore(step, {which: getattr(parts.target, which)}, part=True)[which]
+    return run, parts, step, jax.device_get(params)
+
+
 def _for_these_devices(config):
     """The same config, on one device where the mesh that the run was trained on needs more devices than there are."""
     sizes = [abs(config.parallel[axis]) for axis in parallel.AXES]
@@ -90,8 +117,9 @@ def _for_these_devices(config):
 def _restore_parameters(config, task, checkpoints, step):
     """The parameters to use, without the optimizer's share of the checkpoint."""
     which = 'ema' if config.optimizer.ema else 'params'
-    boxed = jax.eval_shape(task.init, jax.random.key(0), sample_batch(config))['params']
-    abstract = {which: jax.eval_shape(lambda: task.plain_init(jax.random.key(0), sample_batch(config)))}
+    batch = dict(inputs=np.zeros((1, 1), np.int32))  # parameters do not depend on how many tokens are read
+    boxed = jax.eval_shape(task.init, jax.random.key(0), batch)['params']
+    abstract = {which: jax.eval_shape(lambda: task.plain_init(jax.random.key(0), batch))}
     layout = make_strategy(config).state_layout(abstract, boxed)
     target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
     return checkpoints.restore(step, target, part=True)[which]

@@ -1,8 +1,8 @@
 """What a run leaves behind:
 
     config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
-    data.json        what the text was              events.out...    the same for TensorBoard
-    tokenizer.json   how it became tokens           loss.png         the loss curves
+    data.json        what the data was              events.out...    the same for TensorBoard
+    tokenizer.json   how text became tokens         loss.png         the loss curves
     checkpoints/     see train.checkpoints          result.json      final metrics, when the run is done
 """
 
@@ -37,6 +37,9 @@ class RunDirectory:
     def saved_config(self):
         """The config that the run was started with."""
         text = self.read('config.json')
+        if runs := runs_below(self.path):
+            raise UserError(f'--workdir={self.path}: holds several runs; name one of them, as in '
+                            f'--workdir={self.path / runs[0]}, or give --config=FILE to train them all')
         if text is None:
             raise UserError(f'--workdir={self.path}: no run is here (no config.json); train one first with --config=FILE')
         try:
@@ -48,6 +51,8 @@ class RunDirectory:
     def tokenizer(self):
         """The tokenizer that the run was started with."""
         text = self.read('tokenizer.json')
+        if text is None and self.read('data.json') is not None:
+            raise UserError(f'--workdir={self.path}: the run was not trained on text, so there is no text to continue')
         if text is None:
             raise UserError(f'--workdir={self.path}: the run has no tokenizer.json yet; train first')
         return tokenizers.loads(text)
@@ -61,8 +66,8 @@ class RunDirectory:
         elif self.checkpoints.exists():
             raise UserError(f'--workdir={self.path}: has checkpoints and no config.json; choose another --workdir')
 
-    def claim(self, config, corpus):
-        """Makes the directory this experiment's: writes down its config and, once, what its text was."""
+    def claim(self, config, dataset):
+        """Makes the directory this experiment's: writes down its config and, once, what its data was."""
         self.check(config)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -70,8 +75,9 @@ class RunDirectory:
         except OSError as error:
             raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
         if self.read('data.json') is None:
-            self.write('tokenizer.json', tokenizers.dumps(corpus.tokenizer))
-            self.write('data.json', json.dumps(corpus.facts(), indent=2) + '\n')
+            if dataset.tokenizer is not None:
+                self.write('tokenizer.json', tokenizers.dumps(dataset.tokenizer))
+            self.write('data.json', json.dumps(dataset.facts(), indent=2) + '\n')
 
 
 def check_same_experiment(workdir, saved, config, may_differ=()):
@@ -81,6 +87,14 @@ def check_same_experiment(workdir, saved, config, may_differ=()):
         more = f' (and {len(different) - 1} more)' if len(different) > 1 else ''
         raise UserError(f'--workdir={workdir}: holds another experiment, with config.{field}={there!r} and not {here!r}{more}; '
                         'choose another --workdir')
+
+
+def runs_below(directory):
+    """The names of the runs in the directory of a sweep, which has no config.json itself; [] for any other directory."""
+    directory = pathlib.Path(directory)
+    if (directory / 'config.json').is_file():
+        return []
+    return sorted(path.parent.name for path in directory.glob('*/config.json'))
 
 
 class MetricsLog:

@@ -17,6 +17,7 @@ class TrainState:
     ema: Any  # running average of the parameters, or None
     skipped: jax.Array
     skipped_in_row: jax.Array
+    carry: Any = None  # what a recurrent model remembers of each row of the batch before, [B, ...], or None
 
     @property
     def best_params(self):
@@ -24,9 +25,10 @@ class TrainState:
         return self.params if self.ema is None else self.ema
 
 
-def create_state(task, optimizer, key, batch, *, ema=False):
-    """The state before the first step."""
+def create_state(task, optimizer, key, batch, *, ema=False, carried_rows=0):
+    """The state before the first step. carried_rows: rows of a batch whose recurrent state goes on to the next; 0: none."""
     params = task.plain_init(key, batch)
     zero = jnp.zeros((), jnp.int32)
     return TrainState(step=zero, params=params, opt_state=optimizer.init(params),
-                      ema=jax.tree.map(jnp.copy, params) if ema else None, skipped=zero, skipped_in_row=zero)
+                      ema=jax.tree.map(jnp.copy, params) if ema else None, skipped=zero, skipped_in_row=zero,
+                      carry=task.initial_carry(carried_rows) if carried_rows else None)

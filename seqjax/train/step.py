@@ -10,7 +10,7 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
 
     The gradient is that of the loss *sum*; it is divided by the weight once, after micro-batches and devices have been
     added, so that every token counts the same however the batch is cut. A loss, gradient or update that is not finite
-    leaves parameters, moments and average untouched. `axis_name` is the mapped axis under pmap.
+    leaves parameters, moments, average and carried state untouched. `axis_name` is the mapped axis under pmap.
     """
     def train_step(state, batch):
         key = jax.random.fold_in(jax.random.key(seed), state.step)
@@ -19,7 +19,7 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
         if axis_name:
             first_row = jax.lax.axis_index(axis_name).astype(jnp.uint32) * jnp.uint32(rows)
             key = jax.random.fold_in(key, first_row)
-        sums, gradients = _summed_gradients(task, state.params, batch, key, accumulate)
+        sums, gradients, carry = _summed_gradients(task, state.params, batch, state.carry, key, accumulate)
         trace = fingerprint(batch, first_row)
         if axis_name:
             sums, gradients, trace = jax.lax.psum((sums, gradients, trace), axis_name)
@@ -31,47 +31,56 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
         finite = jnp.isfinite(sums.loss / sums.weight) & jnp.isfinite(norm) & jnp.isfinite(optax.tree.norm(updates))
         params = optax.apply_updates(state.params, updates)
         average = None if state.ema is None else optax.incremental_update(params, state.ema, 1 - ema)
-        old = (state.params, state.opt_state, state.ema)
-        params, opt_state, average = jax.tree.map(
-            lambda n, o: jnp.where(finite, n, o), (params, opt_state, average), old)
+        old = (state.params, state.opt_state, state.ema, state.carry)
+        params, opt_state, average, carry = jax.tree.map(
+            lambda n, o: jnp.where(finite, n, o), (params, opt_state, average, carry), old)
         facts = dict(sums=sums, gradient_norm=norm, batch=trace, learning_rate=learning_rate,
                      skipped_in_row=jnp.where(finite, 0, state.skipped_in_row + 1))
-        return state.replace(step=state.step + 1, params=params, opt_state=opt_state, ema=average,
+        return state.replace(step=state.step + 1, params=params, opt_state=opt_state, ema=average, carry=carry,
                              skipped=state.skipped + jnp.where(finite, 0, 1), skipped_in_row=facts['skipped_in_row']), facts
 
     return train_step
 
 
 def make_eval_step(task, *, axis_name=None):
-    """(state, batch) -> Sums, with the averaged parameters where there are any, and no dropout."""
+    """(state, batch) -> (carry, Sums), with the averaged parameters where there are any, and no dropout."""
     def eval_step(state, batch):
-        sums = task(state.best_params, batch)
-        return jax.lax.psum(sums, axis_name) if axis_name else sums
+        sums, carry = _run(task, state.best_params, batch, state.carry)
+        return carry, jax.lax.psum(sums, axis_name) if axis_name else sums
 
     return eval_step
 
 
-def _summed_gradients(task, params, batch, key, accumulate):
-    """Sums of the task and the gradient of the loss sum, micro-batch by micro-batch."""
-    def loss_sum(params, batch, key):
-        sums = task(params, batch, key)
-        return sums.loss, sums
+def _run(task, params, batch, carry, key=None):
+    """(Sums, new carry); a task that carries nothing needs to know nothing of it."""
+    return (task(params, batch, key), None) if carry is None else task.carried(params, batch, carry, key)
 
-    def one(batch, key):
-        (_, sums), gradients = jax.value_and_grad(loss_sum, has_aux=True)(params, batch, key)
-        return sums, gradients
+
+def _summed_gradients(task, params, batch, carry, key, accumulate):
+    """(sums of the task, gradient of the loss sum, new carry), micro-batch by micro-batch."""
+    def loss_sum(params, batch, carry, key):
+        sums, carry = _run(task, params, batch, carry, key)
+        return sums.loss, (sums, carry)
+
+    def one(batch, carry, key):
+        (_, (sums, carry)), gradients = jax.value_and_grad(loss_sum, has_aux=True)(params, batch, carry, key)
+        return (sums, gradients), carry
 
     if accumulate == 1:
-        return one(batch, key)
+        (sums, gradients), carry = one(batch, carry, key)
+        return sums, gradients, carry
     # Rows are dealt out like cards: a device that holds consecutive rows has some of every micro-batch.
-    micro = jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
-    keys = jax.random.split(key, accumulate)
-    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(one, *jax.tree.map(lambda x: x[0], (micro, keys))))
+    deal = lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1)
+    collect = lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
+    dealt = (*jax.tree.map(deal, (batch, carry)), jax.random.split(key, accumulate))
+    totals, _ = jax.eval_shape(one, *jax.tree.map(lambda x: x[0], dealt))
 
     def add(total, now):
-        return jax.tree.map(jnp.add, total, one(*now)), None
+        added, carry = one(*now)
+        return jax.tree.map(jnp.add, total, added), carry
 
-    return jax.lax.scan(add, zeros, (micro, keys))[0]
+    (sums, gradients), carry = jax.lax.scan(add, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), totals), dealt)
+    return sums, gradients, jax.tree.map(collect, carry)
 
 
 def fingerprint(batch, first_row):

@@ -17,8 +17,8 @@ B, T, V, D, L, H = 3, 7, 11, 8, 2, 2
 VARIANTS = {
     'gpt': ('gpt', dict(width=D, depth=L, heads=H)),
     'gpt_with_biases': ('gpt', dict(width=D, depth=L, heads=H, bias=True)),
-    'lstm': ('lstm', dict(width=D, depth=L)),
-    'lstm_tied': ('lstm', dict(width=D, depth=L, tie=True)),
+    'lstm': ('recurrent', dict(width=D, depth=L)),
+    'lstm_tied': ('recurrent', dict(width=D, depth=L, tie=True)),
 }
 BOTH = ['gpt_with_biases', 'lstm']
 
@@ -60,7 +60,7 @@ def numpy_gpt(params, tokens):
 def numpy_lstm(params, tokens):
     x = np.float64(params['embedding']['table'])[tokens]
     for layer in range(L):
-        x, _ = reference_recurrence.lstm_layer(params['lstm'][f'layer_{layer}'], x)
+        x, _ = reference_recurrence.recur(reference_recurrence.lstm, params['recurrent'][f'layer_{layer}'], x)
     if 'output' in params:
         return x @ params['output']['kernel'] + params['output']['bias']
     return x @ params['embedding']['table'].T
@@ -190,4 +190,5 @@ def test_a_row_longer_than_the_context_is_refused():
 
 def test_the_lstm_state_has_one_size_however_long_the_text():
     model, *_ = make('lstm')
-    assert [[part.shape for part in layer] for layer in model.initial_state(B, 10 ** 9)] == [[(B, D)] * 2] * L
+    layers, new = model.initial_state(B, 10 ** 9)
+    assert [[part.shape for part in layer] for layer in layers] == [[(B, D)] * 2] * L and new.all()

@@ -13,27 +13,42 @@ from seqjax.errors import FieldError
 
 REFUSED = [
     ('gtp', {}, "name='gtp': no such model; did you mean 'gpt'?"),
-    ('perceptron', {}, "name='perceptron': no such model; choose one of: gpt, lstm"),
+    ('perceptron', {},
+     "name='perceptron': no such model; choose one of: gpt, per_step, recurrent, recurrent_regressor, unshared"),
     ('gpt', dict(dept=2), "dept=2: 'gpt' has no such field; did you mean 'depth'?"),
-    ('lstm', dict(heads=2), "heads=2: 'lstm' has no such field; choose one of: depth, dropout, dtype, tie, width"),
+    ('per_step', dict(heads=2), "heads=2: 'per_step' has no such field; choose one of: depth, dropout, dtype, width"),
+    ('recurrent', dict(cell='lstmm'), "cell='lstmm': no such cell; did you mean 'lstm'?"),
+    ('recurrent_regressor', dict(cell='gruu'), "cell='gruu': no such cell; did you mean 'gru'?"),
+    ('recurrent', dict(tie=True, one_hot=True),
+     'tie=True: one_hot inputs have no embedding to share; set one of the two to false'),
+    ('recurrent', dict(tie=True, cell='projected_lstm'),
+     "tie=True: cell 'projected_lstm' puts out 64 numbers and the embedding has width=256"),
+    ('recurrent', dict(zoneout=1.0), 'zoneout=1.0: must be at least 0 and less than 1'),
+    ('recurrent', dict(slowness_penalty=-1.0), 'slowness_penalty=-1.0: must be a positive number, or 0 for off'),
+    ('recurrent', dict(activation_penalty=math.nan), 'activation_penalty=nan: must be a positive number, or 0 for off'),
+    ('unshared', dict(depth=0), 'depth=0: must be at least 1'),
+    ('recurrent_regressor', dict(width=0), 'width=0: must be at least 1'),
     ('gpt', dict(heads=5), 'heads=5: must divide width=128; 1, 2, 4, 8, 16 would'),
     ('gpt', dict(width=10, heads=4), 'heads=4: must divide width=10; 1, 2, 5, 10 would'),
     ('gpt', dict(width=0), 'width=0: must be at least 1'),
     ('gpt', dict(depth=-1), 'depth=-1: must be at least 1'),
     ('gpt', dict(heads=0), 'heads=0: must be at least 1'),
-    ('lstm', dict(width=-3), 'width=-3: must be at least 1'),
-    ('lstm', dict(depth=0), 'depth=0: must be at least 1'),
+    ('recurrent', dict(width=-3), 'width=-3: must be at least 1'),
+    ('recurrent', dict(depth=0), 'depth=0: must be at least 1'),
     ('gpt', dict(dropout=1.0), 'dropout=1.0: must be at least 0 and less than 1'),
-    ('lstm', dict(dropout=-0.1), 'dropout=-0.1: must be at least 0 and less than 1'),
+    ('recurrent', dict(dropout=-0.1), 'dropout=-0.1: must be at least 0 and less than 1'),
     ('gpt', dict(dropout=math.nan), 'dropout=nan: must be at least 0 and less than 1'),
     ('gpt', dict(dtype='float16'), "dtype='float16': choose one of: float32, bfloat16"),
-    ('lstm', dict(dtype='int8'), "dtype='int8': choose one of: float32, bfloat16"),
+    ('recurrent', dict(dtype='int8'), "dtype='int8': choose one of: float32, bfloat16"),
 ]
 VARIANTS = {
     'gpt': dict(width=8, depth=2, heads=2),
     'gpt with biases': dict(width=8, depth=2, heads=2, bias=True),
-    'lstm': dict(width=8, depth=2),
-    'lstm tied': dict(width=8, depth=2, tie=True),
+    'recurrent': dict(width=8, depth=2),
+    'recurrent tied': dict(width=8, depth=2, tie=True),
+    'recurrent one-hot': dict(width=8, one_hot=True, learned_state=True),
+    'per_step': dict(width=8, depth=2),
+    'unshared': dict(width=8, depth=2),
 }
 V, C = 13, 6
 
@@ -57,8 +72,8 @@ def test_an_impossible_field_is_refused_by_name_value_and_way_out(name, fields, 
 def test_a_built_model_holds_what_was_chosen_and_defaults_for_the_rest():
     model = models.build('gpt', vocabulary=V, context_length=C, width=64, dtype='bfloat16')
     assert model == models.GPT(vocabulary=V, context_length=C, width=64, depth=4, heads=4, dtype='bfloat16')
-    assert models.build('lstm', vocabulary=V, context_length=C, tie=True) == models.LSTMLanguageModel(V, tie=True)
-    assert models.build('lstm', vocabulary=V, context_length=C).context_length is None
+    assert models.build('recurrent', vocabulary=V, context_length=C, tie=True) == models.RecurrentLanguageModel(V, tie=True)
+    assert models.build('recurrent', vocabulary=V, context_length=C).context_length is None
 
 
 @pytest.mark.parametrize('name', models.MODELS)
@@ -99,7 +114,8 @@ def test_the_smallest_gpt_2_has_its_published_size():
 @pytest.mark.parametrize('tie', [False, True])
 @pytest.mark.parametrize('N, L', [(8, 1), (6, 3)])
 def test_the_size_of_an_lstm_is_the_closed_form(N, L, tie):
-    assert count(parameters('lstm', width=N, depth=L, tie=tie)) == V * N + L * (8 * N ** 2 + 4 * N) + (not tie) * (N * V + V)
+    expected = V * N + L * (8 * N ** 2 + 4 * N) + (not tie) * (N * V + V)
+    assert count(parameters('recurrent', width=N, depth=L, tie=tie)) == expected
 
 
 def test_residual_projections_start_smaller_the_deeper_the_model():

@@ -71,3 +71,24 @@ def test_the_gradient_of_an_embedding_adds_up_repeated_tokens_and_skips_unseen_o
     expected = np.zeros((5, 2), np.float32)
     expected[1], expected[3] = weights[1], weights[0] + weights[2]
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+def test_the_row_of_a_padding_token_is_zero_and_gets_no_gradient():
+    layer, tokens = nn.Embedding(vocabulary=5, features=2, padding=1), np.array([3, 1, 0, 1])
+    params = random_parameters(layer, tokens)
+
+    def score(params):
+        rows = layer.apply({'params': params}, tokens)
+        return (rows * (1 + rows)).sum() + layer.apply({'params': params}, rows, method='attend').sum(), rows
+
+    gradient, rows = jax.grad(score, has_aux=True)(params)
+    np.testing.assert_array_equal(rows, np.where(tokens[:, None] == 1, 0, params['table'][tokens]))
+    assert not np.any(gradient['table'][1]) and np.all(gradient['table'][::3])
+
+
+def test_one_hot_is_a_lookup_in_the_identity_without_parameters():
+    layer, tokens = nn.OneHot(vocabulary=5, dtype=jnp.bfloat16), np.array([[3, 1], [0, 4]])
+    assert not layer.init(jax.random.key(0), tokens)
+    vectors = layer.apply({}, tokens)
+    assert vectors.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(np.float32(vectors), np.eye(5)[tokens])

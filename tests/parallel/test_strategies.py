@@ -40,11 +40,11 @@ def run_steps(tmp_path, model, **mesh):
         batches.append(facts['batch'].tolist())
     evaluate = strategy.compile(make_eval_step(parts.task, axis_name=strategy.axis_name),
                                 state, strategy.place(parts.evaluation[0]), updates_state=False)
-    sums = strategy.read(evaluate(state, strategy.place(parts.evaluation[0])))
+    sums = strategy.read(evaluate(state, strategy.place(parts.evaluation[0]))[1])
     return losses, batches, float(sums.loss / sums.weight), strategy.leave(state)
 
 
-@pytest.fixture(scope='module', params=['gpt', 'lstm'])
+@pytest.fixture(scope='module', params=['gpt', 'recurrent'])
 def one_device(request, tmp_path_factory):
     return request.param, run_steps(tmp_path_factory.mktemp('one'), request.param, data=1)
 
@@ -60,7 +60,7 @@ def test_losses_are_those_of_one_device(one_device, mesh, tmp_path):
     assert jax.tree.structure(their_state) == jax.tree.structure(state)
 
 
-@pytest.mark.parametrize('model', ['gpt', 'lstm'])
+@pytest.mark.parametrize('model', ['gpt', 'recurrent'])
 @pytest.mark.parametrize('mesh, sharded, parts', [
     (dict(data=8), 'none', 1), (dict(data=1, fsdp=8), 'embed', 8), (dict(data=2, fsdp=2, tensor=2), 'both', 4)])
 def test_parameters_and_moments_are_sharded_as_the_mesh_says(model, mesh, sharded, parts, tmp_path):
@@ -68,7 +68,7 @@ def test_parameters_and_moments_are_sharded_as_the_mesh_says(model, mesh, sharde
     built = build(config, RunDirectory(tmp_path))
     state = built.initial_state(config)
     kernel = {'gpt': lambda tree: tree['block_0']['feed_forward']['in']['kernel'],
-              'lstm': lambda tree: tree['lstm']['layer_0']['recurrent_kernel']}[model]
+              'recurrent': lambda tree: tree['recurrent']['layer_0']['recurrent_kernel']}[model]
     moments = [leaf for path, leaf in jax.tree_util.tree_flatten_with_path(state.opt_state)[0]
                if leaf.shape == kernel(state.params).shape]
     assert len(moments) >= 2
@@ -80,7 +80,7 @@ def test_parameters_and_moments_are_sharded_as_the_mesh_says(model, mesh, sharde
     assert {shard.data.shape for shard in table.addressable_shards} == {(table.shape[0], table.shape[1] // mesh.get('fsdp', 1))}
 
 
-@pytest.mark.parametrize('model', ['gpt', 'lstm'])
+@pytest.mark.parametrize('model', ['gpt', 'recurrent'])
 def test_a_tensor_parallel_step_communicates_and_a_single_device_does_not(model, tmp_path):
     def collectives(**mesh):
         config = config_on(tmp_path, model, **mesh)

@@ -1,12 +1,14 @@
-"""Which checkpoint a run is evaluated with."""
+"""Which checkpoint a run is evaluated with, and which run can write."""
 
 import os
+import types
 
 import pytest
 
 from seqjax.errors import UserError
-from seqjax.train import Checkpoints, RunDirectory
+from seqjax.train import Checkpoints, RunDirectory, generate
 from seqjax.train.modes import find_checkpoint
+from tests.tiny import tiny_config
 from tests.train.test_checkpoints import save
 
 
@@ -50,3 +52,15 @@ def test_a_damaged_one_that_was_asked_for_is_refused(run):
 def test_no_checkpoint_yet(tmp_path):
     with pytest.raises(UserError, match='no checkpoint yet; train first'):
         find_checkpoint(RunDirectory(tmp_path), 'latest')
+
+
+@pytest.mark.parametrize('model, source, sentence', [
+    ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, recurrent"),
+    ('recurrent', 'copy', 'the run was not trained on text, so there is no text to continue'),
+])
+def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp_path):
+    config = tiny_config(model, data=dict(source=source))
+    RunDirectory(tmp_path).claim(config, types.SimpleNamespace(tokenizer=None, facts=dict))
+    with pytest.raises(UserError) as caught:
+        generate(config, tmp_path)
+    assert sentence in str(caught.value)

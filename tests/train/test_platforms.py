@@ -7,7 +7,7 @@ from seqjax.train import RunDirectory, build, make_train_step
 from tests.tiny import tiny_config, write_text
 
 
-@pytest.mark.parametrize('model', ['gpt', 'lstm'])
+@pytest.mark.parametrize('model', ['gpt', 'recurrent'])
 def test_a_step_is_lowered_for_gpus_and_tpus(model, tmp_path):
     text = write_text(tmp_path / 'text.txt')
     config = tiny_config(model, data=dict(source=f'file:{text}'), model=dict(dtype='bfloat16', dropout=0.1))

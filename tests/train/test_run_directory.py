@@ -101,8 +101,8 @@ def test_claiming_again_keeps_the_text_and_takes_what_may_change(tmp_path):
      'has checkpoints and no config.json; choose another --workdir'),
     (lambda path: (path.mkdir(), (path / 'config.json').write_text(configs.dumps(tiny_config(seed=5)))),
      'holds another experiment, with config.seed=5 and not 0; choose another --workdir'),
-    (lambda path: (path.mkdir(), (path / 'config.json').write_text(configs.dumps(tiny_config('lstm')))),
-     "holds another experiment, with config.model.bias=None and not False (and 3 more); choose another --workdir"),
+    (lambda path: (path.mkdir(), (path / 'config.json').write_text(configs.dumps(tiny_config('recurrent')))),
+     "holds another experiment, with config.model.name='recurrent' and not 'gpt' (and 12 more); choose another --workdir"),
 ], ids=['file', 'no config', 'other seed', 'other model'])
 def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_was(prepare, sentence, tmp_path):
     path = tmp_path / 'run'
@@ -118,6 +118,23 @@ def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_was(prepare, sen
 def test_checking_makes_nothing(tmp_path):
     RunDirectory(tmp_path / 'run').check(tiny_config())
     assert not (tmp_path / 'run').exists()
+
+
+def test_a_directory_of_several_runs_asks_for_one_of_them(tmp_path):
+    for name in ('b', 'a'):
+        RunDirectory(tmp_path / name).claim(tiny_config(), CORPUS)
+    with pytest.raises(UserError) as caught:
+        RunDirectory(tmp_path).saved_config()
+    assert str(caught.value) == (f'--workdir={tmp_path}: holds several runs; name one of them, as in '
+                                 f'--workdir={tmp_path / "a"}, or give --config=FILE to train them all')
+
+
+def test_data_without_a_tokenizer_leaves_none_behind(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.claim(tiny_config(), types.SimpleNamespace(tokenizer=None, facts=lambda: dict(source='adding')))
+    assert set(contents(run.path)) == {'config.json', 'data.json'}
+    with pytest.raises(UserError, match='the run was not trained on text, so there is no text to continue'):
+        run.tokenizer()
 
 
 @pytest.mark.parametrize('text, fragment', [

@@ -1,0 +1,41 @@
+"""Several runs side by side: their held-out losses in one picture, their final numbers in one table."""
+
+from seqjax.analysis import figures
+
+LOG_SCALE_FROM = 10  # the largest loss over the smallest
+
+
+def plot_comparison(curves, path, unit='nats per token'):
+    """Held-out loss against the step, one line a run, to a PNG. curves: {name: the dicts of its metrics.jsonl}.
+
+    The legend has the best run first, each with its last loss.
+    """
+    lines = {name: [(line['step'], line['eval/loss']) for line in curve if line.get('eval/loss') is not None]
+             for name, curve in curves.items()}
+    figure = figures.new_figure(7, 4)
+    axes = figures.tidy(figure.subplots())
+    drawn = {}
+    for number, (name, points) in enumerate(lines.items()):
+        if points:
+            drawn[name], = axes.plot(*zip(*points), color=f'C{number}', marker='o', markersize=3)
+    order = sorted(drawn, key=lambda name: lines[name][-1][1])
+    losses = [loss for points in lines.values() for _, loss in points]
+    if losses and min(losses) > 0 and max(losses) > LOG_SCALE_FROM * min(losses):
+        axes.set_yscale('log')
+    axes.set(xlabel='step', ylabel=f'held-out loss ({unit})')
+    if order:
+        axes.legend([drawn[name] for name in order], [f'{name}  {lines[name][-1][1]:.4g}' for name in order], frameon=False)
+    figures.save(figure, path)
+
+
+def comparison_table(results, columns=('eval/loss', 'parameters', 'steps', 'seconds')):
+    """The final numbers as text, a line a run. results: {name: what its result.json holds}."""
+    rows = [('', *columns)]
+    rows += [(name, *(_short(result.get(column)) for column in columns)) for name, result in results.items()]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return '\n'.join('  '.join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
+                     for row in rows)
+
+
+def _short(value):
+    return '' if value is None else f'{value:,}' if isinstance(value, int) else f'{value:.4g}'

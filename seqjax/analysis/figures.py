@@ -1,0 +1,42 @@
+"""What all plots share: one look, and files that are whole or not there."""
+
+import os
+import pathlib
+
+
+def new_figure(width, height):
+    import matplotlib.figure  # here, because it takes a second to import
+
+    return matplotlib.figure.Figure(figsize=(width, height), layout='constrained')
+
+
+def tidy(axes):
+    """Only the two lines that carry numbers, and a faint grid."""
+    axes.spines[['top', 'right']].set_visible(False)
+    axes.grid(alpha=0.2)
+    return axes
+
+
+def save(figure, path):
+    """Writes a PNG; who reads `path` meanwhile sees the one before."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix('.writing.png')
+    figure.savefig(beside, dpi=120)
+    os.replace(beside, path)
+
+
+def label_ends(axes, ends, gap=0.045):
+    """Writes names beside the right ends of curves, moved apart where they would touch. ends: [(name, y, color)]."""
+    bottom, top = axes.get_ylim()
+    ends = sorted(ends, key=lambda end: -end[1])
+    places = [(min(max(y, bottom), top) - bottom) / (top - bottom) for _, y, _ in ends]  # in parts of the height
+    for i in range(1, len(places)):
+        places[i] = min(places[i], places[i - 1] - gap)
+    floor = 0.0
+    for i in reversed(range(len(places))):
+        places[i] = max(places[i], floor)
+        floor = places[i] + gap
+    for (name, _, color), place in zip(ends, places):
+        axes.annotate(name, (1, place), xycoords='axes fraction', xytext=(6, 0), textcoords='offset points', color=color,
+                      va='center', fontsize=9, annotation_clip=False)

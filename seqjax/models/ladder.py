@@ -1,0 +1,110 @@
+"""The two rungs below a recurrent network: a network for every step, without memory.
+
+    per_step     p_t = f(x_t; W)                   the same weights at every step: few parameters, no notion of time
+    unshared     p_t = f(x_t; W_t)                 other weights at every step: T times the parameters, T steps at most
+    recurrent    p_t, h_t = f(x_t, h_{t-1}; W)     (models.recurrent) memory, few parameters, any number of steps
+
+f is an embedding, `depth` hidden layers of relu units and a softmax. All steps are computed at once, without a loop.
+"""
+
+from flax import linen
+import jax
+import jax.numpy as jnp
+
+from seqjax import nn
+from seqjax.errors import FieldError
+
+
+class StepProjection(linen.Module):
+    """y_t = x_t W_t + b_t with weights for `steps` steps; with steps=1 all of them share one W. x: [B, T, D]."""
+
+    features: int
+    steps: int
+    axes: tuple[str | None, str | None]
+    dtype: jnp.dtype = jnp.float32
+
+    @linen.compact
+    def __call__(self, x):
+        T, D = x.shape[1:]
+        init = linen.initializers.variance_scaling(1.0, 'fan_in', 'normal', batch_axis=0)
+        zeros = linen.initializers.zeros
+        kernel = self.param('kernel', nn.partitioned(init, (None, *self.axes)), (self.steps, D, self.features))
+        bias = self.param('bias', nn.partitioned(zeros, (None, self.axes[1])), (self.steps, self.features))
+        kernel, bias = (weights[:T].astype(self.dtype) for weights in (kernel, bias))
+        product = 'btd,df->btf' if self.steps == 1 else 'btd,tdf->btf'
+        return jnp.einsum(product, x, kernel[0] if self.steps == 1 else kernel) + bias
+
+
+class _Network(linen.Module):
+    """f of the page's first lines; tokens [B, T] -> logits [B, T, V]."""
+
+    vocabulary: int
+    steps: int
+    width: int
+    depth: int
+    dropout: float
+    dtype: jnp.dtype
+
+    @linen.compact
+    def __call__(self, tokens, *, train):
+        T = tokens.shape[1]
+        init = linen.initializers.normal(self.width ** -0.5)
+        table = self.param('embedding', nn.partitioned(init, (None, 'vocab', 'embed')),
+                           (self.steps, self.vocabulary, self.width)).astype(self.dtype)
+        x = table[jnp.minimum(jnp.arange(T), self.steps - 1), tokens]  # [B, T, D]
+        for layer in range(self.depth):
+            x = linen.Dropout(self.dropout, deterministic=not train)(x)
+            x = jax.nn.relu(StepProjection(self.width, self.steps, ('embed', 'mlp'), self.dtype, name=f'hidden_{layer}')(x))
+        x = linen.Dropout(self.dropout, deterministic=not train)(x)
+        return StepProjection(self.vocabulary, self.steps, ('mlp', 'vocab'), self.dtype, name='output')(x)
+
+
+class PerStep(linen.Module):
+    """tokens [B, T] -> logits [B, T, V], by the same network at every step."""
+
+    vocabulary: int
+    width: int = 256
+    depth: int = 1
+    dropout: float = 0.0
+    dtype: str = 'float32'
+
+    tasks = ('language_model',)
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_sizes(self)
+
+    @linen.compact
+    def __call__(self, tokens, *, train=False):
+        return _Network(self.vocabulary, 1, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),
+                        name='network')(tokens, train=train)
+
+
+class Unshared(linen.Module):
+    """tokens [B, T] -> logits [B, T, V], by a network of its own at each of `context_length` steps."""
+
+    vocabulary: int
+    context_length: int
+    width: int = 256
+    depth: int = 1
+    dropout: float = 0.0
+    dtype: str = 'float32'
+
+    tasks = ('language_model',)
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_sizes(self)
+
+    @linen.compact
+    def __call__(self, tokens, *, train=False):
+        if tokens.shape[1] > self.context_length:
+            raise ValueError(f'{tokens.shape[1]} tokens in a row, and weights for {self.context_length} steps')
+        return _Network(self.vocabulary, self.context_length, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),
+                        name='network')(tokens, train=train)
+
+
+def _check_sizes(model):
+    for field in ('width', 'depth'):
+        if getattr(model, field) < 1:
+            raise FieldError(field, getattr(model, field), 'must be at least 1')

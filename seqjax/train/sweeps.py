@@ -1,0 +1,60 @@
+"""Several experiments one after another, each in its own directory, and what sets them apart."""
+
+import json
+import pathlib
+import sys
+
+import jax
+
+from seqjax import config as configs
+from seqjax import tasks
+from seqjax.analysis.comparison import plot_comparison
+from seqjax.errors import UserError
+from seqjax.train import files
+from seqjax.train.loop import train
+from seqjax.train.run_directory import RunDirectory, read_metrics
+
+
+def sweep(variants, workdir):
+    """Trains every config of {name: config} in workdir/name and returns {name: its result}.
+
+    What is done stays done: started again, it goes on with the first that is not finished. After each one,
+    comparison.png and comparison.json hold all that are.
+    """
+    directory = pathlib.Path(workdir)
+    _check(variants, directory)
+    results = {}
+    for number, (name, config) in enumerate(variants.items(), 1):
+        lead = jax.process_index() == 0
+        if lead:
+            print(f'{name} ({number} of {len(variants)}): {directory / name}', file=sys.stderr)
+        results[name] = finished(config, directory / name) or train(config, directory / name)
+        if lead:
+            _compare(results, directory, tasks.TASKS[configs.task_name(config)].unit)
+    return results
+
+
+def finished(config, workdir):
+    """The result of a run that has taken all its steps, or None."""
+    run = RunDirectory(workdir)
+    result = json.loads(run.read('result.json') or '{}')
+    return result if result.get('steps') == config.train.steps else None
+
+
+def _check(variants, directory):
+    """Finds every mistake before the first run starts."""
+    if (directory / 'config.json').is_file():
+        raise UserError(f'--workdir={directory}: holds one run; to go on with it write --config=FILE.py:VARIANT, to compare '
+                        'all variants choose another --workdir')
+    for name, config in variants.items():
+        try:
+            configs.validate(config)
+        except UserError as error:
+            raise UserError(f'{name}: {error}') from None
+        RunDirectory(directory / name).check(config)
+
+
+def _compare(results, directory, unit):
+    plot_comparison({name: read_metrics(RunDirectory(directory / name).metrics) for name in results},
+                    directory / 'comparison.png', unit)
+    files.write_atomically(directory / 'comparison.json', json.dumps(results, indent=2) + '\n')
