@@ -20,7 +20,8 @@ def plot_gradients(flows, path):
                linestyle='--')
         if flow.bound is not None:
             _curve(axes, mean_over_rows(flow.bound) / DECADE, 'bound: $(\\gamma_{max} \\sigma_1)^k$', color='tab:red')
-        _curve(axes, mean_over_rows(flow.step_norms) / DECADE, 'bound: $|J_T| \\cdots |J_{T-k+1}|$', color='black', linestyle=':')
+        _curve(axes, mean_over_rows(flow.step_norms) / DECADE, 'bound: $|J_T| \\cdots |J_{T-k+1}|$', color='black',
+               linestyle=':')
         measured = np.concatenate([norm, mean_over_rows(flow.singular)[:, 0] / DECADE])
         _limits(axes, measured, room=min(3, max(0.2, np.nanmax(flow.step_norms) / DECADE)))
         reach = horizon(mean_over_rows(flow.norm))
