@@ -1,9 +1,9 @@
 """Recurrent layers: seqjax beside flax.linen.RNN and torch, in one run on the same cores, as ratios.
 
-    python benchmarks/recurrent.py [--rounds=5] [--out=recurrent.json] [--cells=lstm,gru] [--batch=1,32] [--steps=128] [--width=256]
+    python benchmarks/recurrent.py [--seconds=8] [--out=recurrent.json] [--cells=lstm,gru] [--batch=1,32] [--steps=128] [--width=256]
 
 Every round times each system once, in turn, so that a busy machine slows all of them; the figure of a point is the median
-over the rounds. `matmuls` is the time of the layer's matrix products alone, of the same shapes and number, in the best
+over the rounds, three at least and more where they fit into --seconds. `matmuls` is the time of the layer's matrix products alone, of the same shapes and number, in the best
 orientation found: the bound that no implementation on this machine beats. Ratios above 1 mean that seqjax is faster.
 Needs the test extra.
 """
@@ -102,19 +102,22 @@ def matmul_runs(B, T, N, gates, layers, directions):
     return forward, both
 
 
-def measure(runs, rounds):
+def measure(runs, seconds):
     """{system: (median seconds forward, median seconds forward and backward)}, all systems in turn in every round."""
     times = {(system, kind): [] for system in runs for kind in (0, 1)}
-    for number in range(rounds + 1):  # the first compiles and warms up
-        for (system, kind), seconds in times.items():
+    for system, kind in times:  # compiles and warms up
+        runs[system][kind]()
+    begin, rounds = time.perf_counter(), 0
+    while rounds < 3 or rounds < 25 and time.perf_counter() < begin + seconds:
+        rounds += 1
+        for (system, kind), taken in times.items():
             start = time.perf_counter()
             runs[system][kind]()
-            if number:
-                seconds.append(time.perf_counter() - start)
+            taken.append(time.perf_counter() - start)
     return {system: tuple(statistics.median(times[system, kind]) for kind in (0, 1)) for system in runs}
 
 
-def point(name, B, T, N, rounds):
+def point(name, B, T, N, seconds):
     ours, flax_cell, torch_class, gates, layers, directions = LAYERS[name]
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((B, T, N)).astype(np.float32)
@@ -125,7 +128,7 @@ def point(name, B, T, N, rounds):
         'torch': torch_runs(torch_class(N, N, layers, batch_first=True, bidirectional=directions == 2), inputs, weights),
         'matmuls': matmul_runs(B, T, N, gates, layers, directions),
     }
-    medians = measure(runs, rounds)
+    medians = measure(runs, seconds)
     row = dict(layer=name, B=B, T=T, N=N)
     for kind, label in enumerate(('forward', 'both')):
         ms = {system: round(1e3 * medians[system][kind], 3) for system in runs}
@@ -150,7 +153,7 @@ def summary(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(number) for number in text.split(',')]
-    parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--seconds', type=float, default=8, help='of one point of the grid, after compiling')
     parser.add_argument('--out', default='recurrent.json')
     parser.add_argument('--cells', type=lambda text: text.split(','), default=list(LAYERS))
     parser.add_argument('--batch', type=numbers, default=[1, 32, 64])
@@ -161,7 +164,7 @@ def main():
     print(f'{"layer":8} {"B":>3} {"T":>4} {"N":>4} | forward+backward: {"ms":>8} {"x torch":>8} {"x flax":>8} {"of bound":>8} | '
           f'forward: {"ms":>8} {"x torch":>8} {"x flax":>8}')
     for name, B, T, N in itertools.product(options.cells, options.batch, options.steps, options.width):
-        row = point(name, B, T, N, options.rounds)
+        row = point(name, B, T, N, options.seconds)
         rows.append(row)
         both, forward = row['both'], row['forward']
         print(f'{name:8} {B:3} {T:4} {N:4} | {both["ms"]["seqjax"]:26.2f} {both["times_torch"]:8.2f} {both["times_flax"]:8.2f} '

@@ -194,11 +194,14 @@ class LSTM(Cell):
     def forward(self, weights, x, r, state):
         halves = jnp.array((0.5, 0.5, 1, 0.5), x.dtype)[:, None, None]  # sigmoid(z) = (1 + tanh(z / 2)) / 2
         kept = jnp.tanh((x + r) * halves)  # [4, N, B]: all gates are one tanh
-        return self.update(weights, self._gates(kept), state, None), kept
+        i, f, g, o = self._gates(kept)
+        c = f * state[1] + i * g
+        tanh_c = jnp.tanh(c)
+        return (o * tanh_c, c), (kept, tanh_c)
 
     def backward(self, weights, kept, state, d_new):
-        (i, f, g, o), (_, c), (dh, dc) = self._gates(kept), state, d_new
-        tanh_c = jnp.tanh(f * c + i * g)
+        (kept, tanh_c), (_, c), (dh, dc) = kept, state, d_new
+        i, f, g, o = self._gates(kept)
         dc += dh * o * (1 - tanh_c * tanh_c)
         dz = jnp.stack((0.25 * dc * g, 0.25 * dc * c, dc * i, 0.25 * dh * tanh_c)) * (1 - kept * kept)  # [4, N, B]
         return dz, dz, (jnp.zeros_like(dh), dc * f), {}
