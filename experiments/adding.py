@@ -7,7 +7,18 @@ and a network that cannot carry the gradient stays there (Hochreiter & Schmidhub
     python launch.py --config=experiments/adding.py --workdir=runs/adding          # all five, and comparison.png
     python launch.py --config=experiments/adding.py:gru --workdir=runs/adding_gru  # one of them
 
-Data: generated, 1,000 rows held out; nothing is downloaded.
+Data: generated, 1,000 rows held out; nothing is downloaded. Measured with seed 0 on 2 CPU cores that did other work too
+(Python 3.11, jax 0.10.2), mean squared error on the held-out rows at step 3,000 (picture: docs/images/adding.png):
+
+| variant | error | parameters | minutes |
+|---|---|---|---|
+| elman | 0.172 | 4,353 | 1.0 |
+| lstm | 0.0005 | 17,217 | 4.1 |
+| gru | 0.0001 | 12,993 | 1.9 |
+| orthogonal | 0.043, still falling | 4,417 | 0.6 |
+| lru, two layers | 0.0034 | 37,825 | 4.9 |
+
+Why: experiments/gradient_flow.py and docs/gradient_xray.md.
 """
 
 from seqjax import config as configs

@@ -212,6 +212,8 @@ class RNN(Recurrent):
         if self.nonlinearity not in ('tanh', 'relu'):
             raise FieldError('nonlinearity', self.nonlinearity, 'choose one of: relu, tanh')
         if self.nonlinearity == 'relu':
+            if self.cell not in ('elman', 'relu'):
+                raise FieldError('nonlinearity', 'relu', f'cell={self.cell!r} has its own; leave one of the two out')
             object.__setattr__(self, 'cell', 'relu')
         super().__post_init__()
 

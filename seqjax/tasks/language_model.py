@@ -4,17 +4,16 @@ import dataclasses
 import math
 from typing import ClassVar
 
-from flax import linen
-from flax.core import meta
 import jax
 import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.tasks.sums import Sums
+from seqjax.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageModel:
+class LanguageModel(Task):
     """-sum_t log P(target_t | tokens up to t), over the targets whose weight is 1.
 
     model: a linen module, tokens [B, T] -> logits [B, T, V].
@@ -23,17 +22,7 @@ class LanguageModel:
     In training, what the model sows in the collection 'penalties' (sums over its steps) is added to the loss.
     """
 
-    model: linen.Module
-
     unit: ClassVar[str] = 'nats per token'
-
-    def init(self, key, batch):
-        """Variables of the model, their axes named."""
-        return self.model.init(key, batch['inputs'])
-
-    def plain_init(self, key, batch):
-        """Parameters of the model, as plain arrays."""
-        return meta.unbox(self.init(key, batch)['params'])
 
     def initial_carry(self, rows):
         """What a recurrent model remembers of `rows` rows before the first batch."""

@@ -4,32 +4,21 @@ import dataclasses
 import math
 from typing import ClassVar
 
-from flax import linen
-from flax.core import meta
 import jax.numpy as jnp
 
 from seqjax.tasks.sums import Sums
+from seqjax.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
-class Regression:
+class Regression(Task):
     """sum_b (prediction_b - target_b)^2, over the rows whose weight is 1.
 
     model: a linen module, inputs [B, T, D] -> predictions [B].
     batch: inputs [B, T, D], targets [B] and weights [B].
     """
 
-    model: linen.Module
-
     unit: ClassVar[str] = 'mean squared error'
-
-    def init(self, key, batch):
-        """Variables of the model, their axes named."""
-        return self.model.init(key, batch['inputs'])
-
-    def plain_init(self, key, batch):
-        """Parameters of the model, as plain arrays."""
-        return meta.unbox(self.init(key, batch)['params'])
 
     def __call__(self, params, batch, key=None):
         """Sums over the batch. With a key the model is in training: dropout draws from it."""

@@ -1,8 +1,6 @@
 """Recurrent weights from and to torch: the same outputs, final states and gradients, and nothing lost on the way."""
 
 import functools
-import pathlib
-import re
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,6 @@ from seqjax.errors import FieldError
 from seqjax.interop import from_torch_rnn, to_torch_rnn
 from tests.reference.parameters import random_parameters
 
-PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'weights_from_torch.md'
 B, T, D, N = 3, 5, 4, 3
 RAGGED = np.array([3, 5, 1])
 INPUTS = np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)
@@ -119,13 +116,6 @@ def test_torch_loads_what_is_exported_and_computes_the_same(kind, fields):
     np.testing.assert_allclose(outputs_with(variables), before, atol=1e-6)
     other = {'params': random_parameters(module, INPUTS, seed=3)}
     np.testing.assert_allclose(jax.jit(module.apply)(other, INPUTS)[0], outputs_with(other), atol=1e-5)
-
-
-def test_the_code_on_the_page_runs(capsys):
-    pytest.importorskip('torch')
-    for code in re.findall(r'```python\n(.*?)```', PAGE.read_text('utf-8'), re.DOTALL):
-        exec(code, {})
-    assert capsys.readouterr().out == 'True\n<All keys matched successfully>\n'
 
 
 # ------------------------------------------------------------------------------------------------------------- Round trips

@@ -279,6 +279,8 @@ def test_an_impossible_field_is_refused_by_name(fields, sentence):
 def test_an_unknown_non_linearity_is_refused():
     with pytest.raises(FieldError, match="^nonlinearity='gelu': choose one of: relu, tanh$"):
         nn.RNN(N, nonlinearity='gelu')
+    with pytest.raises(FieldError, match="^nonlinearity='relu': cell='gru' has its own; leave one of the two out$"):
+        nn.RNN(N, nonlinearity='relu', cell='gru')
 
 
 STACK = nn.LSTM(3, 2, bidirectional=True)
