@@ -163,7 +163,7 @@ def main():
     rows = []
     print(f'{"layer":8} {"B":>3} {"T":>4} {"N":>4} | forward+backward: {"ms":>8} {"x torch":>8} {"x flax":>8} {"of bound":>8} | '
           f'forward: {"ms":>8} {"x torch":>8} {"x flax":>8}')
-    for name, B, T, N in itertools.product(options.cells, options.batch, options.steps, options.width):
+    for T, name, B, N in itertools.product(options.steps, options.cells, options.batch, options.width):
         row = point(name, B, T, N, options.seconds)
         rows.append(row)
         both, forward = row['both'], row['forward']
@@ -171,9 +171,10 @@ def main():
               f'{both["of_bound"]:8.2f} | {forward["ms"]["seqjax"]:17.2f} {forward["times_torch"]:8.2f} '
               f'{forward["times_flax"]:8.2f}', flush=True)
         jax.clear_caches()
-    report = dict(summary=summary(rows), jax=jax.__version__, torch=torch.__version__, threads=torch.get_num_threads(), rows=rows)
-    with open(options.out, 'w', encoding='utf-8') as file:
-        json.dump(report, file, indent=1)
+        report = dict(summary=summary(rows), jax=jax.__version__, torch=torch.__version__, threads=torch.get_num_threads(),
+                      rows=rows)
+        with open(options.out, 'w', encoding='utf-8') as file:  # after every point: a run that is stopped leaves what it has
+            json.dump(report, file, indent=1)
     print(json.dumps(report['summary'], indent=1))
 
 

@@ -8,6 +8,18 @@ What it shows: why recurrent networks were invented. All three predict the next 
 
     python launch.py --config=experiments/receptive_ladder.py --workdir=runs/ladder      # all three, and comparison.png
     python launch.py --workdir=runs/ladder/recurrent --mode=generate --config.decode.prompt="def "
+
+Measured with seed 0 on 2 CPU cores that did other work too (Python 3.11, jax 0.10.2), held-out loss at step 1,000, over
+122,880 characters of the last 10 % of the text:
+
+| variant | nats per character | parameters | minutes |
+|---|---|---|---|
+| per_step | 2.409 | 41,184 | 0.4 |
+| unshared | 2.453 | 2,635,776 | 1.7 |
+| recurrent | 1.912 | 156,256 | 1.2 |
+
+Weights for every step of their own do not help: where a window starts says nothing about the text, and each of the 64
+networks sees a 64th of the characters.
 """
 
 from seqjax import config as configs

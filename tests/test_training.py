@@ -41,9 +41,9 @@ def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
     write = [f'--workdir={workdir}', '--mode=generate', '--config.decode.prompt=def ', '--config.decode.temperature=0.5']
     first, second = run(*write)[0], run(*write)[0]
     assert first == second and first.startswith('def ')
-    assert len(re.findall(r'\b(self|def|the|if|in|return|import)\b', first)) >= 5
-    other = run(*write, '--config.decode.seed=1')[0]
-    assert other != first
+    four = run(*write, '--config.decode.seed=1', '--config.decode.samples=4')[0]
+    assert first not in four
+    assert len(re.findall(r'\b(self|def|the|if|in|return|import)\b', four)) >= 12  # in 2,000 characters
 
 
 @pytest.mark.slow

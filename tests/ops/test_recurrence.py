@@ -20,9 +20,7 @@ B, T, D, N = 4, 7, 2, 3
 RAGGED = np.array([7, 4, 0, 1])
 SEGMENTS = np.array([[5, 5, 5, 2, 2, 9, 9], [1, 1, 3, 3, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7], [8, 0, 0, 0, 0, 0, 0]])
 CELLS = {name: dataclasses.replace(cell, width=2) if name == 'projected_lstm' else cell for name, cell in ops.CELLS.items()}
-KINDS = ['lstm', 'gru_before', 'lru']  # backward by hand, derived with a second matrix, linear: all paths of the engine
 every_cell = pytest.mark.parametrize('name', CELLS)
-every_kind = pytest.mark.parametrize('name', KINDS)
 both_directions = pytest.mark.parametrize('reverse', [False, True], ids=['forward', 'reverse'])
 
 
@@ -245,14 +243,14 @@ def test_sequences_packed_into_one_row_equal_the_same_sequences_in_rows_of_their
     assert_close([part[0] for part in gradients['fresh']], others, 1e-10)
 
 
-@every_kind
+@every_cell
 @both_directions
 def test_storing_fewer_states_changes_nothing(name, reverse):
     case = draw(name, 9)  # T = 7: the last piece is not full
     assert_close(results(name, case, reverse=reverse, checkpoint_every=3), results(name, case, reverse=reverse), 1e-10)
 
 
-@every_kind
+@every_cell
 def test_unrolled_and_inside_a_checkpoint_it_is_the_same(name):
     case = draw(name, 10)
     assert_close(results(name, case, checkpointed, unroll=2), results(name, case, reverse=False), 1e-10)
@@ -273,7 +271,7 @@ def test_vmapped_it_equals_a_loop(name):
     assert_close(results(name, many, dtype=np.float32, wrap=jax.vmap), expected, 1e-5)
 
 
-@every_kind
+@every_cell
 def test_eager_equals_compiled(name):
     case = draw(name, 12)
     with jax.enable_x64(True):
