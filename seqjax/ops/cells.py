@@ -139,7 +139,7 @@ class Orthogonal(Elman):
 
         A = S - S^T,   U = (I + A)^-1 (I - A)        Cayley's transform of a skew-symmetric matrix
 
-    All eigenvalues of U have magnitude 1, so that U neither shrinks nor stretches a gradient.
+    All eigenvalues of U have magnitude 1, so that U neither shrinks nor stretches a gradient; the activation still can.
     """
 
     activation: str = 'modrelu'
