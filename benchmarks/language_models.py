@@ -5,8 +5,8 @@
 Every round times each system once, in turn, so that a busy machine slows all of them; the figure is the median over
 the rounds. Needs the test extra. Higher ratios are better: 1.5x means that seqjax takes two thirds of the peer's time.
 
-Measured twice on 2 cores (jax 0.10.2, torch 2.13.0): the LSTM's gradient at 0.53 and 0.46 times torch's speed and 1.17 and
-1.23 times flax's, the GPT's at 0.51 and 0.50 times torch's. There is work to do.
+Measured with --rounds=9 on 2 cores (jax 0.10.2, torch 2.13.0): the LSTM's gradient at 0.57 times torch's speed and 1.47 times
+flax's, the GPT's at 0.53 times torch's. There is work to do.
 """
 
 import argparse
