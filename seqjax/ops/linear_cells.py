@@ -27,9 +27,6 @@ class Linear(Cell):
         del weights, inputs
         return h
 
-    def update(self, weights, gates, state, dot):
-        raise NotImplementedError
-
     def step(self, weights, x, r, state, dot=None):
         a, b = self.coefficients(weights, x)
         return a * state[0] + b,

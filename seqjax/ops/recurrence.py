@@ -10,7 +10,7 @@ loop with a matmul at all: `ops.linear_recurrence`.
 
 Shapes: B rows, T steps, D inputs, N hidden units, M the width of h, G gates. Outside rows come first, [B, T, D]; inside
 the loop they come last, [G, N, T, B], because U [N, G N] times h [N, B] is the orientation in which a small matmul is
-fastest (on a CPU by up to 1.6 times), and because then only whole rows of memory are read and written at a step.
+fastest on a CPU, and because then only whole rows of memory are read and written at a step.
 """
 
 import functools
