@@ -1,4 +1,4 @@
-"""The Transformer block with causal self-attention, with or without a cache of the steps already seen.
+"""The Transformer block: self-attention, with or without a cache of the steps already seen, and the feed-forward layer.
 
 Shapes: B batch, T new steps, S cache slots, D width, H heads, K head width, F feed-forward width.
 """
@@ -26,10 +26,11 @@ def layer_norm(bias, dtype, name=None):
         scale_init=partitioned(nn.initializers.ones, ('embed',)), bias_init=partitioned(nn.initializers.zeros, ('embed',)))
 
 
-class CausalSelfAttention(nn.Module):
-    """Multi-head attention to the present and the past.
+class SelfAttention(nn.Module):
+    """Multi-head attention among the steps of a row: to the present and the past, or to where `mask` says.
 
-    Without a cache x holds whole rows from their first step on. With one, x [B, T, D] continues row b at step
+    Without a cache x holds whole rows from their first step on, and a mask that broadcasts to [B, H, T, T], True where a
+    step may look, takes the place of the causal one. With a cache, x [B, T, D] continues row b at step
     `position[b]`: its keys and values are written to the cache's slots and it looks at every slot up to its own.
     A cache is (keys, values), each [B, S, H, K]; slots past the end are dropped, so the caller keeps position + T <= S.
     """
@@ -41,13 +42,13 @@ class CausalSelfAttention(nn.Module):
     out_init: nn.initializers.Initializer = nn.initializers.normal(0.02)
 
     @nn.compact
-    def __call__(self, x, cache=None, position=None, *, train=False):
+    def __call__(self, x, cache=None, position=None, *, mask=None, train=False):
         B, T, D = x.shape
         H, K = self.heads, D // self.heads
         qkv = Projection((3, H, K), ('embed', None, 'heads', None), bias=self.bias, dtype=self.dtype, name='qkv')(x)
         query, key, value = jnp.moveaxis(qkv, 2, 0)  # each [B, T, H, K]
         if cache is None:
-            mask = ops.causal_mask(T)
+            mask = ops.causal_mask(T) if mask is None else mask
         else:
             rows, slots = jnp.arange(B)[:, None], position[:, None] + jnp.arange(T)  # [B, 1], [B, T]
             key, value = cache = tuple(old.at[rows, slots].set(new, mode='drop') for old, new in zip(cache, (key, value)))
@@ -84,7 +85,8 @@ class Block(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x, cache=None, position=None, *, train=False):
-        y, cache = self.attention(layer_norm(self.bias, self.dtype, 'attention_norm')(x), cache, position, train=train)
+    def __call__(self, x, cache=None, position=None, *, mask=None, train=False):
+        y, cache = self.attention(layer_norm(self.bias, self.dtype, 'attention_norm')(x), cache, position, mask=mask,
+                                  train=train)
         x = x + y
         return x + self.feed_forward(layer_norm(self.bias, self.dtype, 'feed_forward_norm')(x), train=train), cache

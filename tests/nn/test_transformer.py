@@ -50,11 +50,11 @@ def block(params, x):
 
 def make_block(bias=False, dropout=0.0, dtype=jnp.float32):
     part = dict(bias=bias, dropout=dropout, dtype=dtype)
-    return nn.Block(nn.CausalSelfAttention(H, **part), nn.FeedForward(**part), bias, dtype)
+    return nn.Block(nn.SelfAttention(H, **part), nn.FeedForward(**part), bias, dtype)
 
 
 LAYERS = {  # name: (layer with or without a bias, the same in numpy)
-    'attention': (functools.partial(nn.CausalSelfAttention, H), attention),
+    'attention': (functools.partial(nn.SelfAttention, H), attention),
     'feed_forward': (nn.FeedForward, feed_forward),
     'layer_norm': (lambda bias: nn.layer_norm(bias, jnp.float32), layer_norm),
     'block': (make_block, block),
@@ -106,7 +106,7 @@ def test_a_cached_step_equals_the_whole_row_even_when_rows_are_at_different_step
 
 
 def test_a_step_past_the_end_of_the_cache_is_dropped():
-    layer = nn.CausalSelfAttention(H)
+    layer = nn.SelfAttention(H)
     params, x = draw(layer)
     cache = tuple(np.random.default_rng(4).standard_normal((2, B, 3, H, K)).astype(np.float32))
     _, new = run(layer, params, x[:, :1], cache, np.array([3, 1]))
@@ -140,7 +140,7 @@ def test_bfloat16_comes_close_with_float32_parameters():
 def test_the_projections_that_end_a_branch_start_as_told():
     init = linen.initializers.constant(0.125)
     x = np.zeros((B, T, D), np.float32)
-    for layer in (nn.CausalSelfAttention(H, out_init=init), nn.FeedForward(out_init=init)):
+    for layer in (nn.SelfAttention(H, out_init=init), nn.FeedForward(out_init=init)):
         params = jax.device_get(linen.unbox(jax.jit(layer.init)(jax.random.key(0), x))['params'])
         others = [name for name in params if name != 'out']
         np.testing.assert_array_equal(params['out']['kernel'], np.full(params['out']['kernel'].shape, 0.125))
