@@ -1,9 +1,10 @@
 """GPT: a decoder-only Transformer language model (Radford et al. 2019)."""
 
 from flax import linen
+import jax
 import jax.numpy as jnp
 
-from seqjax import nn
+from seqjax import nn, ops
 from seqjax.errors import FieldError
 
 
@@ -11,6 +12,8 @@ class GPT(linen.Module):
     """tokens [B, T] -> logits [B, T, V], pre-norm, learned positions, output weights tied to the embedding.
 
     Its generation state is a cache of keys and values, one (keys, values) a layer, and the step each row has reached.
+    segments: [B, T] where rows hold several texts (see `data.packing`): a step looks only at its own text, and positions
+    are counted from the first step of each.
     """
 
     vocabulary: int
@@ -23,6 +26,7 @@ class GPT(linen.Module):
     dtype: str = 'float32'
 
     tasks = ('language_model',)
+    packs = True  # a row may hold several texts
 
     def __post_init__(self):
         super().__post_init__()
@@ -42,15 +46,20 @@ class GPT(linen.Module):
         # 2 * depth projections add to the residual stream; their scale keeps its variance at 1 (GPT-2, section 2.3).
         out_init = linen.initializers.normal(0.02 / (2 * self.depth) ** 0.5)
         part = dict(dropout=self.dropout, bias=self.bias, dtype=dtype, out_init=out_init)
-        self.blocks = [nn.Block(nn.CausalSelfAttention(self.heads, **part), nn.FeedForward(**part), self.bias, dtype,
+        self.blocks = [nn.Block(nn.SelfAttention(self.heads, **part), nn.FeedForward(**part), self.bias, dtype,
                                 name=f'block_{layer}') for layer in range(self.depth)]
         self.norm = nn.layer_norm(self.bias, dtype)
 
-    def __call__(self, tokens, *, train=False):
+    def __call__(self, tokens, *, segments=None, train=False):
         T = tokens.shape[1]
         if T > self.context_length:
             raise ValueError(f'{T} tokens in a row, and context_length={self.context_length}')
-        return self._run(tokens, self.positions[:T], (None,) * self.depth, None, train)[1]
+        if segments is None:
+            positions, mask = self.positions[:T], None
+        else:
+            positions = self.positions[ops.steps_of_segments(segments)]  # [B, T, D]
+            mask = ops.causal_mask(T) & ops.same_segment(segments)  # [B, 1, T, T]
+        return self._run(tokens, positions, (None,) * self.depth, None, train, mask)[1]
 
     @linen.nowrap
     def initial_state(self, batch_size, max_length):
@@ -67,11 +76,11 @@ class GPT(linen.Module):
         caches, logits = self._run(tokens, self.positions.at[steps].get(mode='clip'), caches, position, train=False)
         return (caches, position + (tokens.shape[1] if lengths is None else lengths)), logits
 
-    def _run(self, tokens, positions, caches, position, train):
+    def _run(self, tokens, positions, caches, position, train, mask=None):
         x = self.embedding(tokens) + positions.astype(self.dtype)  # [B, T, D]
         x = self.drop(x, deterministic=not train)
         new_caches = []
         for block, cache in zip(self.blocks, caches):
-            x, cache = block(x, cache, position, train=train)
+            x, cache = block(x, cache, position, mask=mask, train=train)
             new_caches.append(cache)
         return tuple(new_caches), self.embedding.attend(self.norm(x))

@@ -60,7 +60,10 @@ class _Network(linen.Module):
 
 
 class PerStep(linen.Module):
-    """tokens [B, T] -> logits [B, T, V], by the same network at every step."""
+    """tokens [B, T] -> logits [B, T, V], by the same network at every step.
+
+    A row may hold several texts: without memory none can see another, and their `segments` make no difference.
+    """
 
     vocabulary: int
     width: int = 256
@@ -69,13 +72,14 @@ class PerStep(linen.Module):
     dtype: str = 'float32'
 
     tasks = ('language_model',)
+    packs = True
 
     def __post_init__(self):
         super().__post_init__()
         _check_sizes(self)
 
     @linen.compact
-    def __call__(self, tokens, *, train=False):
+    def __call__(self, tokens, *, segments=None, train=False):
         return _Network(self.vocabulary, 1, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),
                         name='network')(tokens, train=train)
 
@@ -97,7 +101,10 @@ class Unshared(linen.Module):
         _check_sizes(self)
 
     @linen.compact
-    def __call__(self, tokens, *, train=False):
+    def __call__(self, tokens, *, segments=None, train=False):
+        if segments is not None:
+            raise ValueError('weights belong to the steps of a row here, and a row with several texts has several first '
+                             'steps; give each text a row of its own')
         if tokens.shape[1] > self.context_length:
             raise ValueError(f'{tokens.shape[1]} tokens in a row, and weights for {self.context_length} steps')
         return _Network(self.vocabulary, self.context_length, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),

@@ -1,4 +1,4 @@
-"""Recurrent networks over any cell of `ops.CELLS`: a language model, and a regressor."""
+"""A recurrent language model over any cell of `ops.CELLS`."""
 
 from flax import linen
 import jax
@@ -21,7 +21,8 @@ class RecurrentLanguageModel(linen.Module):
         slowness_penalty * sum_t mean_n (h_t - h_{t-1})^2      over the steps that have one before them in the row
 
     The state for generation, and for reading a text in one batch after the other, is (the recurrent state of every layer,
-    whether the row is new [B]).
+    whether the row is new [B]). segments: [B, T] where rows hold several texts (see `data.packing`): each is read as if it
+    had a row of its own, and neither penalty counts padding or the step from one text to the next.
     """
 
     vocabulary: int
@@ -42,6 +43,7 @@ class RecurrentLanguageModel(linen.Module):
 
     tasks = ('language_model',)
     carries = True  # `extend` takes `starts`, and a batch can go on where the one before ended
+    packs = True  # a row may hold several texts
     context_length = None  # the state never fills up
 
     def __post_init__(self):
@@ -66,8 +68,8 @@ class RecurrentLanguageModel(linen.Module):
         if not self.tie:
             self.output = nn.Projection((self.vocabulary,), ('embed', 'vocab'), dtype=dtype, kernel_init=init)
 
-    def __call__(self, tokens, *, train=False):
-        return self._run(self._embed(tokens, train), None, None, train)[1]
+    def __call__(self, tokens, *, segments=None, train=False):
+        return self._run(self._embed(tokens, train), None, None, train, segments)[1]
 
     @linen.nowrap
     def initial_state(self, batch_size, max_length):
@@ -96,48 +98,22 @@ class RecurrentLanguageModel(linen.Module):
             return jax.tree.map(jnp.zeros_like, layers)
         return self.recurrent(x[:, :1], jnp.zeros(len(x), jnp.int32))[1]
 
-    def _run(self, x, lengths, layers, train):
-        h, layers = self.recurrent(x, lengths, layers, train=train)  # [B, T, N]
+    def _run(self, x, lengths, layers, train, segments=None):
+        h, layers = self.recurrent(x, lengths, layers, segments=segments, train=train)  # [B, T, N]
         dropped = self.drop(h, deterministic=not train)
         if train:
-            self._penalise(h, dropped)
+            self._penalise(h, dropped, segments)
         return layers, self.embedding.attend(dropped) if self.tie else self.output(dropped)
 
-    def _penalise(self, h, dropped):
-        squares = lambda x: jnp.square(x.astype(jnp.float32)).mean(axis=-1).sum()
-        if self.activation_penalty:
-            self.sow('penalties', 'activation', self.activation_penalty * squares(dropped), reduce_fn=jnp.add, init_fn=_zero)
-        if self.slowness_penalty:
-            self.sow('penalties', 'slowness', self.slowness_penalty * squares(h[:, 1:] - h[:, :-1]), reduce_fn=jnp.add,
-                     init_fn=_zero)
-
-
-class RecurrentRegressor(linen.Module):
-    """inputs [B, T, D] -> one number a row [B], read off the last output of a recurrent stack."""
-
-    cell: str = 'lstm'
-    width: int = 128
-    depth: int = 1
-    dropout: float = 0.0
-    variational: bool = False
-    recurrent_dropout: float = 0.0
-    zoneout: float = 0.0
-    weight_drop: float = 0.0
-    learned_state: bool = False
-    dtype: str = 'float32'
-
-    tasks = ('regression',)
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check(self)
-
-    @linen.compact
-    def __call__(self, inputs, *, train=False):
-        outputs, _ = _stack(self, name='recurrent')(inputs, train=train)  # [B, T, N]
-        last = linen.Dropout(self.dropout, deterministic=not train)(outputs[:, -1])
-        return nn.Projection((1,), ('embed', None), dtype=jnp.dtype(self.dtype), name='output',
-                             kernel_init=linen.initializers.lecun_normal())(last)[:, 0]
+    def _penalise(self, h, dropped, segments):
+        segments = jnp.ones(h.shape[:2], jnp.int32) if segments is None else segments
+        real, goes_on = segments > 0, segments[:, 1:] == segments[:, :-1]
+        squares = lambda x, counted: jnp.where(counted, jnp.square(x.astype(jnp.float32)).mean(axis=-1), 0).sum()
+        penalties = dict(activation=(self.activation_penalty, squares(dropped, real)),
+                         slowness=(self.slowness_penalty, squares(h[:, 1:] - h[:, :-1], real[:, 1:] & goes_on)))
+        for name, (factor, total) in penalties.items():
+            if factor:
+                self.sow('penalties', name, factor * total, reduce_fn=jnp.add, init_fn=_zero)
 
 
 _SAME = ('cell', 'dropout', 'variational', 'recurrent_dropout', 'zoneout', 'weight_drop', 'learned_state')

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from seqjax import ops
 from seqjax.tasks.sums import Sums
@@ -16,11 +17,15 @@ from seqjax.tasks.task import Task
 class LanguageModel(Task):
     """-sum_t log P(target_t | tokens up to t), over the targets whose weight is 1.
 
-    model: a linen module, tokens [B, T] -> logits [B, T, V].
-    batch: inputs [B, T], targets [B, T] and weights [B, T]; for `carried` also starts [B].
+    model: a linen module, tokens [B, T] -> logits [B, T, V]. token_sizes: characters and bytes of every token [V, 2], as
+    tokenizers have it, or None; then the text can also be measured by them, which tokenizers of all kinds agree on.
+    batch: inputs [B, T], targets [B, T] and weights [B, T]; segments [B, T] where rows hold several texts; for `carried`
+    also starts [B].
 
     In training, what the model sows in the collection 'penalties' (sums over its steps) is added to the loss.
     """
+
+    token_sizes: np.ndarray | None = dataclasses.field(default=None, compare=False, repr=False)
 
     unit: ClassVar[str] = 'nats per token'
 
@@ -30,8 +35,9 @@ class LanguageModel(Task):
 
     def __call__(self, params, batch, key=None):
         """Sums over the batch. With a key the model is in training: dropout draws from it."""
-        logits, penalties = self._apply(params, key, batch['inputs'])
-        return self._sums(logits, penalties, batch)
+        packed = {'segments': batch['segments']} if 'segments' in batch else {}
+        logits, penalties = self._apply(params, key, batch['inputs'], **packed)
+        return self._sums(logits, penalties, batch, key)
 
     def carried(self, params, batch, carry, key=None):
         """(Sums, new carry) of rows that go on where those of the batch before ended, but for the rows that start anew.
@@ -40,7 +46,7 @@ class LanguageModel(Task):
         """
         (carry, logits), penalties = self._apply(params, key, jax.lax.stop_gradient(carry), batch['inputs'],
                                                  starts=batch['starts'], method='extend')
-        return self._sums(logits, penalties, batch), jax.lax.stop_gradient(carry)
+        return self._sums(logits, penalties, batch, key), jax.lax.stop_gradient(carry)
 
     def _apply(self, params, key, *inputs, **options):
         """(what the model returns, {name: penalty} of what it sows)."""
@@ -50,17 +56,22 @@ class LanguageModel(Task):
                                         mutable=['penalties'], **options)
         return result, sown.get('penalties', {})
 
-    @staticmethod
-    def _sums(logits, penalties, batch):
+    def _sums(self, logits, penalties, batch, key):
         targets, weights = batch['targets'], batch['weights']
         loss = (ops.cross_entropy(logits, targets) * weights).sum()
         metrics = dict(accuracy=jnp.where(jnp.argmax(logits, axis=-1) == targets, weights, 0).sum())
+        if self.token_sizes is not None and key is None:
+            sizes = jnp.asarray(self.token_sizes, jnp.float32)[targets] * weights[..., None]  # [B, T, 2]
+            metrics['characters'], metrics['bytes'] = sizes.sum(axis=(0, 1))
         if penalties:
             metrics['penalty'] = sum(penalties.values())
             loss += metrics['penalty']
         return Sums(loss=loss, weight=weights.sum(), metrics=metrics)
 
-    @staticmethod
-    def summary(means):
-        """What a reader wants to see of the means of an evaluation."""
-        return {**means, 'perplexity': math.exp(min(means['loss'], 700)), 'bits_per_token': means['loss'] / math.log(2)}
+    def summary(self, sums):
+        """Means, perplexity, and the bits that a token, and where their sizes are known a character and a byte, takes."""
+        means = {name: float(value) for name, value in sums.means().items()}
+        bits = means['loss'] / math.log(2)
+        sizes = {unit: means.pop(f'{unit}s') for unit in ('character', 'byte') if f'{unit}s' in means}
+        return {**means, 'perplexity': math.exp(min(means['loss'], 700)), 'bits_per_token': bits,
+                **{f'bits_per_{unit}': bits / size for unit, size in sizes.items()}}

@@ -192,3 +192,73 @@ def test_the_lstm_state_has_one_size_however_long_the_text():
     model, *_ = make('lstm')
     layers, new = model.initial_state(B, 10 ** 9)
     assert [[part.shape for part in layer] for layer in layers] == [[(B, D)] * 2] * L and new.all()
+
+
+# ------------------------------------------------------------------------------------------------ packed rows
+
+# Two rows: texts of 3, 1 and 2 steps with one step of padding, and of 5 and 2 steps.
+SEGMENTS = np.array([[1, 1, 1, 2, 3, 3, 0], [1, 1, 1, 1, 1, 2, 2]], np.int32)
+TEXTS = [(0, 0, 3), (0, 3, 4), (0, 4, 6), (1, 0, 5), (1, 5, 7)]  # (row, first step, end)
+PACKED = {'gpt': ('gpt_with_biases', {}), 'lstm': ('lstm', dict(learned_state=True, zoneout=0.3)),
+          'lru': ('lstm', dict(cell='lru'))}
+
+
+@pytest.mark.parametrize('name', PACKED)
+def test_a_packed_text_equals_the_text_in_a_row_of_its_own(name):
+    variant, fields = PACKED[name]
+    model, params, tokens = make(variant, **fields)
+    tokens, rng = tokens[:2], np.random.default_rng(5)
+    pull = rng.standard_normal((2, T, V)).astype(np.float32) * (SEGMENTS > 0)[..., None]
+    alone, pulls = np.zeros((len(TEXTS), T), np.int32), np.zeros((len(TEXTS), T, V), np.float32)
+    for i, (row, start, end) in enumerate(TEXTS):
+        alone[i, :end - start], pulls[i, :end - start] = tokens[row, start:end], pull[row, start:end]
+
+    @jax.jit
+    def run(params, tokens, pull, segments=None):
+        def loss(params):
+            logits = model.apply({'params': params}, tokens, segments=segments)
+            return (logits * pull).sum(), logits
+        return jax.grad(loss, has_aux=True)(params)
+
+    gradient, logits = run(params, tokens, pull, SEGMENTS)
+    expected_gradient, separate = run(params, alone, pulls)
+    for i, (row, start, end) in enumerate(TEXTS):
+        np.testing.assert_allclose(logits[row, start:end], separate[i, :end - start], rtol=1e-5, atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), gradient, expected_gradient)
+
+    noisy = np.where(SEGMENTS == 0, (tokens + 1) % V, tokens)  # what stands in the padding changes nothing
+    again, others = run(params, noisy, pull, SEGMENTS)
+    np.testing.assert_array_equal(np.where(pull != 0, logits, 0), np.where(pull != 0, others, 0))
+    jax.tree.map(np.testing.assert_array_equal, gradient, again)
+
+
+def test_positions_begin_anew_with_every_segment():
+    steps = ops.steps_of_segments(SEGMENTS)
+    assert steps.tolist() == [[0, 1, 2, 0, 0, 1, 0], [0, 1, 2, 3, 4, 0, 1]]
+
+
+def test_penalties_count_no_padding_and_no_step_into_another_text():
+    alpha, beta = 2.0, 3.0
+    model, params, tokens = make('lstm', activation_penalty=alpha, slowness_penalty=beta)
+    x = np.float64(params['embedding']['table'])
+    expected = 0.0
+    for row, start, end in TEXTS:
+        h = x[tokens[row, start:end]][None]
+        for layer in range(L):
+            h, _ = reference_recurrence.recur(reference_recurrence.lstm, params['recurrent'][f'layer_{layer}'], h)
+        expected += alpha * (h ** 2).mean(-1).sum() + beta * (np.diff(h, axis=1) ** 2).mean(-1).sum()
+    run = jax.jit(lambda params: model.apply({'params': params}, tokens[:2], segments=SEGMENTS, train=True,
+                                             mutable=['penalties'])[1]['penalties'])
+    np.testing.assert_allclose(sum(run(params).values()), expected, rtol=1e-5)
+
+
+def test_the_models_without_memory_take_packed_rows_or_say_why_not():
+    model = models.build('per_step', vocabulary=V, context_length=T, width=D)
+    tokens = np.random.default_rng(0).integers(0, V, (2, T)).astype(np.int32)
+    variables = {'params': random_parameters(model, tokens)}
+    np.testing.assert_array_equal(model.apply(variables, tokens, segments=SEGMENTS), model.apply(variables, tokens))
+    model = models.build('unshared', vocabulary=V, context_length=T, width=D)
+    with pytest.raises(ValueError, match='several first steps; give each text a row of its own'):
+        jax.eval_shape(lambda key: model.init(key, tokens, segments=SEGMENTS), jax.random.key(0))
+    packing = {name for name, module in models.MODELS.items() if getattr(module, 'packs', False)}
+    assert {'gpt', 'recurrent', 'per_step'} <= packing and 'unshared' not in packing

@@ -1,5 +1,6 @@
 """The language-model task against a plain loop over rows and steps."""
 
+import dataclasses
 import math
 
 import jax
@@ -19,6 +20,8 @@ class Compiled:
     def __init__(self, task):
         self.init, self.logits = jax.jit(task.plain_init), jax.jit(lambda p, x: task.model.apply({'params': p}, x))
         self.sums = jax.jit(task.__call__)
+        self.measured = lambda params, batch, sizes, key=None: jax.jit(
+            dataclasses.replace(task, token_sizes=sizes).__call__)(params, batch, key)
 
     def __call__(self, params, batch, key=None):
         return self.sums(params, batch, key)
@@ -91,13 +94,49 @@ def test_means_divide_once():
     assert {name: float(value) for name, value in means.items()} == dict(loss=1.5, accuracy=0.25)
 
 
+def summary(loss, weight=4.0, **metrics):
+    """Of an evaluation with these means."""
+    metrics = {name: np.float64(weight * mean) for name, mean in metrics.items()}
+    return LanguageModel(None).summary(Sums(loss=np.float64(weight * loss), weight=np.float64(weight), metrics=metrics))
+
+
 @pytest.mark.parametrize('loss, perplexity, bits', [
     (0.0, 1.0, 0.0), (math.log(8), 8.0, 3.0), (1e6, math.exp(700), 1e6 / math.log(2))])
 def test_the_summary_adds_perplexity_and_bits_and_never_overflows(loss, perplexity, bits):
-    summary = LanguageModel.summary(dict(loss=loss, accuracy=0.5))
-    assert summary == pytest.approx(dict(loss=loss, accuracy=0.5, perplexity=perplexity, bits_per_token=bits), rel=1e-12)
+    expected = dict(loss=loss, accuracy=0.5, perplexity=perplexity, bits_per_token=bits)
+    found = summary(loss, accuracy=0.5)
+    assert found == pytest.approx(expected, rel=1e-12) and {type(value) for value in found.values()} == {float}
+    expected.update(bits_per_character=bits / 3, bits_per_byte=bits / 5)  # and the raw means are gone
+    assert summary(loss, accuracy=0.5, characters=3.0, bytes=5.0) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_loss_that_is_not_a_number_stays_visible():
-    summary = LanguageModel.summary(dict(loss=math.nan))
-    assert math.isnan(summary['perplexity']) and math.isnan(summary['bits_per_token'])
+    found = summary(math.nan, characters=1.0, bytes=1.0)
+    assert all(math.isnan(value) for value in found.values())
+
+
+def test_characters_and_bytes_are_those_of_the_counted_targets_and_only_in_evaluation(task, params, batch):
+    sizes = np.random.default_rng(1).integers(0, 9, (V, 2))
+    sums = task.measured(params, batch, sizes)
+    expected = np.zeros(2)
+    for target, weight in zip(batch['targets'].ravel(), batch['weights'].ravel()):
+        expected += weight * sizes[target]
+    assert [sums.metrics['characters'], sums.metrics['bytes']] == expected.tolist()
+    training = task.measured(params, batch, sizes, jax.random.key(0))
+    assert training.metrics.keys() == {'accuracy'} == task(params, batch).metrics.keys()
+    one = task.measured(params, batch, np.ones((V, 2), int))  # as characters have it
+    found = LanguageModel(None).summary(jax.device_get(one))
+    assert found['bits_per_character'] == found['bits_per_byte'] == found['bits_per_token']
+
+
+def test_a_packed_batch_gives_the_sums_of_its_texts(task, params, batch):
+    texts = [dict(inputs=batch['inputs'][b, :n], targets=batch['targets'][b, :n]) for b, n in enumerate((T - 4, 3, 1))]
+    row = {name: np.concatenate([text[name] for text in texts])[None] for name in texts[0]}
+    ids = np.repeat([1, 2, 3], [T - 4, 3, 1])[None].astype(np.int32)
+    whole = task(params, {**row, 'weights': np.ones((1, T), np.float32), 'segments': ids})
+    parts = []
+    for text in texts:
+        filled = {name: np.pad(tokens, (0, T - len(tokens)))[None] for name, tokens in text.items()}
+        parts.append(task(params, {**filled, 'weights': (np.arange(T) < len(text['inputs'])).astype(np.float32)[None]}))
+    added = jax.tree.map(lambda *each: np.sum(each), *parts)
+    jax.tree.map(lambda one, total: np.testing.assert_allclose(one, total, rtol=1e-5), whole, added)
