@@ -1,20 +1,24 @@
 """Whole networks by name. A model's fields are the fields of its linen module; `config.model` holds just those."""
 
 import dataclasses
+import math
 
+from seqjax import ops
 from seqjax.errors import FieldError, suggestion
 from seqjax.models.gpt import GPT
 from seqjax.models.ladder import PerStep, Unshared
-from seqjax.models.recurrent import RecurrentLanguageModel, RecurrentRegressor
+from seqjax.models.matching import match_width, parameter_count
+from seqjax.models.reader import Reader
+from seqjax.models.recurrent import RecurrentLanguageModel
 
-MODELS = {'gpt': GPT, 'recurrent': RecurrentLanguageModel, 'recurrent_regressor': RecurrentRegressor, 'per_step': PerStep,
-          'unshared': Unshared}
+MODELS = {'gpt': GPT, 'recurrent': RecurrentLanguageModel, 'reader': Reader, 'per_step': PerStep, 'unshared': Unshared}
 CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
+PACKING = tuple(name for name, model in MODELS.items() if getattr(model, 'packs', False))
 DTYPES = ('float32', 'bfloat16')
-FROM_DATA = ('vocabulary', 'context_length')  # what the data decides
+FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table')  # what the data decides
 
-__all__ = ['CARRYING', 'DTYPES', 'GPT', 'MODELS', 'PerStep', 'RecurrentLanguageModel', 'RecurrentRegressor', 'Unshared',
-           'build', 'check_task', 'fields']
+__all__ = ['CARRYING', 'DTYPES', 'GPT', 'MODELS', 'PACKING', 'PerStep', 'Reader', 'RecurrentLanguageModel', 'Unshared',
+           'build', 'check_task', 'fields', 'is_recurrent', 'match_width', 'parameter_count', 'width_multiple']
 
 
 def fields(name):
@@ -32,8 +36,24 @@ def check_task(name, task):
         raise FieldError('name', name, f'cannot learn {task!r}, which the data is for; models that can: {", ".join(able)}')
 
 
-def build(name, *, vocabulary, context_length, **chosen):
-    """The linen module of model `name`, its fields checked before anything is compiled."""
+def is_recurrent(name, chosen):
+    """Whether model `name` with the fields `chosen` has recurrent layers between its input and its output."""
+    values = {**fields(name), **chosen}
+    return values.get('cell', values.get('encoder')) in ops.CELLS
+
+
+def width_multiple(name, chosen):
+    """What the width of model `name` must be a multiple of: attention has heads of one size, and positions in pairs."""
+    values = {**fields(name), **chosen}
+    attends = name == 'gpt' or values.get('encoder') == 'attention'
+    return math.lcm(2, values['heads']) if attends else 1
+
+
+def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, characters=None, table=None, **chosen):
+    """The linen module of model `name`, its fields checked before anything is compiled.
+
+    What is named here comes from the data, and a model takes of it what it has fields for; `chosen` comes from the config.
+    """
     known = fields(name)
     for field, value in chosen.items():
         if field not in known:
@@ -42,7 +62,7 @@ def build(name, *, vocabulary, context_length, **chosen):
         raise FieldError('dropout', chosen['dropout'], 'must be at least 0 and less than 1')
     if chosen.get('dtype', 'float32') not in DTYPES:
         raise FieldError('dtype', chosen['dtype'], f'choose one of: {", ".join(DTYPES)}')
-    from_data = dict(vocabulary=vocabulary, context_length=context_length)
+    from_data = dict(zip(FROM_DATA, (vocabulary, context_length, outputs, per_step, characters, table)))
     taken = {f.name for f in dataclasses.fields(MODELS[name])}
     return MODELS[name](**{k: v for k, v in from_data.items() if k in taken}, **chosen)
 

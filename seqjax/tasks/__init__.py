@@ -1,17 +1,22 @@
 """What is learned: batch and parameters in, sums out."""
 
+import dataclasses
+
 from seqjax.errors import FieldError, suggestion
+from seqjax.tasks.classification import Classification
 from seqjax.tasks.language_model import LanguageModel
 from seqjax.tasks.regression import Regression
 from seqjax.tasks.sums import Sums
+from seqjax.tasks.tagging import Tagging
 
-TASKS = {'language_model': LanguageModel, 'regression': Regression}
+TASKS = {'language_model': LanguageModel, 'classification': Classification, 'regression': Regression, 'tagging': Tagging}
 
-__all__ = ['LanguageModel', 'Regression', 'Sums', 'TASKS', 'build']
+__all__ = ['Classification', 'LanguageModel', 'Regression', 'Sums', 'TASKS', 'Tagging', 'build']
 
 
-def build(name, model):
-    """The task of that name around a linen module."""
+def build(name, model, **from_data):
+    """The task of that name around a linen module. from_data: what the data knows (the names of classes, ...)."""
     if name not in TASKS:
         raise FieldError('task', name, f'no such task; {suggestion(name, TASKS)}')
-    return TASKS[name](model)
+    taken = {field.name for field in dataclasses.fields(TASKS[name])}
+    return TASKS[name](model, **{name: value for name, value in from_data.items() if name in taken})

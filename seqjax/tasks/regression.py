@@ -1,4 +1,4 @@
-"""Regression: one number for every row."""
+"""Regression: one number for every sequence."""
 
 import dataclasses
 import math
@@ -6,29 +6,42 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from seqjax.tasks import scores
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
 class Regression(Task):
-    """sum_b (prediction_b - target_b)^2, over the rows whose weight is 1.
+    """sum_b ((prediction_b - target_b) / scale)^2 with prediction = offset + scale * output, over the rows of weight 1.
 
-    model: a linen module, inputs [B, T, D] -> predictions [B].
-    batch: inputs [B, T, D], targets [B] and weights [B].
+    model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> outputs [B, 1]. offset, scale: mean and standard
+    deviation of the training targets, so that a loss of 1 is that of always answering their mean; 0 and 1: the targets as
+    they are. batch: inputs, lengths [B] where rows are ragged, targets [B] and weights [B].
     """
+
+    offset: float = 0.0
+    scale: float = 1.0
 
     unit: ClassVar[str] = 'mean squared error'
 
     def __call__(self, params, batch, key=None):
-        """Sums over the batch. With a key the model is in training: dropout draws from it."""
-        predictions = self.model.apply({'params': params}, batch['inputs'], train=key is not None,
-                                       rngs=None if key is None else {'dropout': key})  # [B]
-        errors, weights = predictions.astype(jnp.float32) - batch['targets'], batch['weights']
-        return Sums(loss=(errors ** 2 * weights).sum(), weight=weights.sum(),
-                    metrics=dict(absolute_error=(abs(errors) * weights).sum()))
+        predictions, targets, weights = self.predictions(params, batch, key), batch['targets'], batch['weights']
+        errors = (predictions - targets) / self.scale  # [B]
+        metrics = dict(absolute_error=(abs(errors) * weights).sum() * self.scale)
+        rows = dict(predictions=predictions, targets=targets, weights=weights) if key is None else {}
+        return Sums(loss=(errors ** 2 * weights).sum(), weight=weights.sum(), metrics=metrics, rows=rows)
 
-    @staticmethod
-    def summary(means):
-        """What a reader wants to see of the means of an evaluation."""
-        return {**means, 'root_mean_squared_error': math.sqrt(means['loss'])}
+    def predictions(self, params, batch, key=None):
+        """[B], in the unit of the targets."""
+        return self.offset + self.scale * self.outputs(params, batch, key)[:, 0].astype(jnp.float32)
+
+    def predict(self, params, batch):
+        """{'predictions': [B]}"""
+        return dict(predictions=self.predictions(params, batch))
+
+    def summary(self, sums):
+        means, counted = sums.means(), sums.rows['weights'] > 0
+        predictions, targets = sums.rows['predictions'][counted], sums.rows['targets'][counted]
+        return {**means, 'root_mean_squared_error': self.scale * math.sqrt(means['loss']),
+                'pearson': scores.pearson(predictions, targets), 'spearman': scores.spearman(predictions, targets)}

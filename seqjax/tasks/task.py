@@ -8,7 +8,12 @@ from flax.core import meta
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A model with something to learn: `task(params, batch, key=None)` returns Sums. unit: of the loss, for plots."""
+    """A model with something to learn.
+
+        task(params, batch, key=None)     Sums; with a key the model is in training, and dropout draws from it
+        task.summary(sums)                {name: number}: what a reader wants to see of an evaluation
+        unit                              of the loss, for plots
+    """
 
     model: linen.Module
 
@@ -19,3 +24,9 @@ class Task:
     def plain_init(self, key, batch):
         """Parameters of the model, as plain arrays."""
         return meta.unbox(self.init(key, batch)['params'])
+
+    def outputs(self, params, batch, key=None):
+        """What the model says of a batch of sequences, each up to its own length."""
+        packed = dict(segments=batch['segments']) if 'segments' in batch else {}
+        return self.model.apply({'params': params}, batch['inputs'], batch.get('lengths'), train=key is not None,
+                                rngs=None if key is None else {'dropout': key}, **packed)

@@ -13,21 +13,20 @@ from seqjax.tasks import LanguageModel
 from tests.reference import recurrence as reference
 from tests.reference.parameters import random_parameters
 
-B, T, V, D, N = 3, 5, 7, 2, 4
+B, T, V, N = 3, 5, 7, 4
 TOKENS = np.random.default_rng(0).integers(0, V, (B, T)).astype(np.int32)
-NUMBERS = np.random.default_rng(1).standard_normal((B, T, D)).astype(np.float32)
 
 
 @functools.cache
-def make(name='recurrent', **fields):
-    model = models.build(name, vocabulary=V, context_length=T, width=N, **fields)
-    return model, random_parameters(model, NUMBERS if 'regressor' in name else TOKENS)
+def make(**fields):
+    model = models.build('recurrent', vocabulary=V, context_length=T, width=N, **fields)
+    return model, random_parameters(model, TOKENS)
 
 
 @functools.cache
-def jitted(name='recurrent', **fields):
+def jitted(**fields):
     """apply(params, ...) of that model, compiled."""
-    model, params = make(name, **fields)
+    model, params = make(**fields)
     run = jax.jit(lambda params, *inputs, **options: model.apply({'params': params}, *inputs, **options),
                   static_argnames=('method', 'train'))
     return functools.partial(run, params)
@@ -47,25 +46,14 @@ def test_one_hot_inputs_equal_numpy():
     np.testing.assert_allclose(jitted(one_hot=True)(TOKENS), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_regressor_reads_its_answer_off_the_last_output():
-    _, params = make('recurrent_regressor')
-    expected = numpy_states(params, NUMBERS)[:, -1] @ params['output']['kernel'][:, 0] + params['output']['bias'][0]
-    answers = jitted('recurrent_regressor')(NUMBERS)
-    assert answers.shape == (B,)
-    np.testing.assert_allclose(answers, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize('cell', ops.CELLS)
-def test_every_cell_makes_both_models_and_a_state(cell):
+def test_every_cell_makes_a_model_and_a_state(cell):
     model = models.build('recurrent', vocabulary=V, context_length=T, width=N, depth=2, cell=cell, dtype='bfloat16')
     variables = jax.eval_shape(model.init, jax.random.key(0), TOKENS)
     state, logits = jax.eval_shape(lambda v: model.apply(v, model.initial_state(B, 0), TOKENS, method='extend'), variables)
     assert (logits.shape, logits.dtype) == ((B, T, V), jnp.bfloat16)
     same = jax.tree.map(lambda a, b: (a.shape, a.dtype) == (b.shape, b.dtype), state, model.initial_state(B, 0))
     assert all(jax.tree.leaves(same))
-    model = models.build('recurrent_regressor', vocabulary=None, context_length=T, width=N, cell=cell)
-    answers, _ = jax.eval_shape(lambda key: model.init_with_output(key, NUMBERS), jax.random.key(0))
-    assert answers.shape == (B,)
 
 
 # ------------------------------------------------------------------------------------------------ penalties

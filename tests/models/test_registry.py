@@ -14,11 +14,10 @@ from seqjax.errors import FieldError
 REFUSED = [
     ('gtp', {}, "name='gtp': no such model; did you mean 'gpt'?"),
     ('perceptron', {},
-     "name='perceptron': no such model; choose one of: gpt, per_step, recurrent, recurrent_regressor, unshared"),
+     "name='perceptron': no such model; choose one of: gpt, per_step, reader, recurrent, unshared"),
     ('gpt', dict(dept=2), "dept=2: 'gpt' has no such field; did you mean 'depth'?"),
     ('per_step', dict(heads=2), "heads=2: 'per_step' has no such field; choose one of: depth, dropout, dtype, width"),
     ('recurrent', dict(cell='lstmm'), "cell='lstmm': no such cell; did you mean 'lstm'?"),
-    ('recurrent_regressor', dict(cell='gruu'), "cell='gruu': no such cell; did you mean 'gru'?"),
     ('recurrent', dict(tie=True, one_hot=True),
      'tie=True: one_hot inputs have no embedding to share; set one of the two to false'),
     ('recurrent', dict(tie=True, cell='projected_lstm'),
@@ -27,7 +26,7 @@ REFUSED = [
     ('recurrent', dict(slowness_penalty=-1.0), 'slowness_penalty=-1.0: must be a positive number, or 0 for off'),
     ('recurrent', dict(activation_penalty=math.nan), 'activation_penalty=nan: must be a positive number, or 0 for off'),
     ('unshared', dict(depth=0), 'depth=0: must be at least 1'),
-    ('recurrent_regressor', dict(width=0), 'width=0: must be at least 1'),
+    ('reader', dict(width=0), 'width=0: must be at least 1'),
     ('gpt', dict(heads=5), 'heads=5: must divide width=128; 1, 2, 4, 8, 16 would'),
     ('gpt', dict(width=10, heads=4), 'heads=4: must divide width=10; 1, 2, 5, 10 would'),
     ('gpt', dict(width=0), 'width=0: must be at least 1'),
@@ -74,13 +73,15 @@ def test_a_built_model_holds_what_was_chosen_and_defaults_for_the_rest():
     assert model == models.GPT(vocabulary=V, context_length=C, width=64, depth=4, heads=4, dtype='bfloat16')
     assert models.build('recurrent', vocabulary=V, context_length=C, tie=True) == models.RecurrentLanguageModel(V, tie=True)
     assert models.build('recurrent', vocabulary=V, context_length=C).context_length is None
+    reader = models.build('reader', vocabulary=V, context_length=C, outputs=3, per_step=True, characters=5, crf=True)
+    assert reader == models.Reader(V, 3, per_step=True, characters=5, crf=True)
 
 
 @pytest.mark.parametrize('name', models.MODELS)
 def test_the_fields_of_a_model_are_its_own_with_their_defaults_and_without_what_the_data_decides(name):
     fields = models.fields(name)
     assert {'width', 'depth', 'dropout', 'dtype'} <= set(fields)
-    assert not {'vocabulary', 'context_length', 'name', 'parent'} & set(fields)
+    assert not {*models.FROM_DATA, 'name', 'parent'} & set(fields)
     assert models.build(name, vocabulary=V, context_length=C, **fields) == models.build(name, vocabulary=V, context_length=C)
 
 

@@ -1,0 +1,46 @@
+"""Classification: one class for every sequence."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from seqjax import ops
+from seqjax.tasks import scores
+from seqjax.tasks.sums import Sums
+from seqjax.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification(Task):
+    """-sum_b log P(class_b | sequence_b), over the rows whose weight is 1.
+
+    model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, C]. classes: their names.
+    batch: inputs, lengths [B], targets [B] and weights [B].
+    """
+
+    classes: tuple[str, ...] = ()
+
+    unit: ClassVar[str] = 'nats per sequence'
+
+    def __call__(self, params, batch, key=None):
+        logits, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']
+        answers = jnp.argmax(logits, axis=-1)
+        metrics = dict(accuracy=jnp.where(answers == targets, weights, 0).sum())
+        if key is None:
+            metrics['confusion'] = confusion(targets, answers, weights, logits.shape[-1])
+        return Sums(loss=(ops.cross_entropy(logits, targets) * weights).sum(), weight=weights.sum(), metrics=metrics)
+
+    def predict(self, params, batch):
+        """{'probabilities': [B, C]}"""
+        return dict(probabilities=jax.nn.softmax(self.outputs(params, batch)))
+
+    def summary(self, sums):
+        return {**sums.means(), 'macro_f1': scores.macro_f1(sums.metrics['confusion'])}
+
+
+def confusion(targets, answers, weights, classes):
+    """[C, C] of counts: row: the truth, column: the answer, over whatever has a weight. All arrays have the same shape."""
+    cells = jnp.where(weights > 0, targets * classes + answers, classes * classes)  # what is not counted goes to one more
+    return jnp.bincount(cells.ravel(), length=classes * classes + 1)[:-1].reshape(classes, classes)

@@ -1,0 +1,59 @@
+"""Tagging: a label for every step."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from seqjax import ops
+from seqjax.tasks import scores
+from seqjax.tasks.classification import confusion
+from seqjax.tasks.sums import Sums
+from seqjax.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagging(Task):
+    """-sum_t log P(label_t | sequence), over the steps whose weight is 1; or, where the model ends in a conditional random
+    field, -log P(all labels of a row | sequence), which is counted as its steps are.
+
+    model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, T, C], or (scores [B, T, C],
+    transitions) from a model with `crf`. classes: their names. batch: inputs, lengths [B], targets [B, T], weights [B, T], and
+    segments [B, T] where rows hold several sequences.
+    """
+
+    classes: tuple[str, ...] = ()
+
+    unit: ClassVar[str] = 'nats per step'
+
+    def __call__(self, params, batch, key=None):
+        outputs, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']
+        if self.model.crf:
+            loss = -ops.crf_log_likelihood(*outputs, targets, batch['lengths'], batch.get('segments')).sum()
+        else:
+            loss = (ops.cross_entropy(outputs, targets) * weights).sum()
+        metrics = {}
+        if key is None or not self.model.crf:  # the best path costs another pass over the steps, which training can do without
+            answers = self._answers(outputs, batch)
+            metrics['accuracy'] = jnp.where(answers == targets, weights, 0).sum()
+        if key is None:
+            metrics['confusion'] = confusion(targets, answers, weights, len(self.classes))
+        return Sums(loss=loss, weight=weights.sum(), metrics=metrics)
+
+    def predict(self, params, batch):
+        """{'labels': [B, T], 'probabilities': [B, T, C]}; with a random field the best path, and the marginals."""
+        outputs = self.outputs(params, batch)
+        probabilities = (ops.crf_marginals(*outputs, batch['lengths'], batch.get('segments')) if self.model.crf else
+                         jax.nn.softmax(outputs))
+        return dict(labels=self._answers(outputs, batch), probabilities=probabilities)
+
+    def _answers(self, outputs, batch):
+        if self.model.crf:
+            return ops.crf_decode(*outputs, batch['lengths'], batch.get('segments'))
+        return jnp.argmax(outputs, axis=-1)
+
+    def summary(self, sums):
+        counts = sums.metrics['confusion']
+        by_tag = {f'f1/{name}': f1 for name, f1 in zip(self.classes, scores.f1(counts)) if counts[self.classes.index(name)].any()}
+        return {**sums.means(), 'macro_f1': scores.macro_f1(counts), **by_tag}
