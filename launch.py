@@ -3,6 +3,7 @@
     python launch.py --config=experiments/char_gpt.py --workdir=runs/gpt --config.model.depth=8
     python launch.py --workdir=runs/gpt --mode=eval
     python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
+    python launch.py --workdir=runs/tagger --mode=predict --input=FILE           # labels new lines; '-' reads them from a pipe
     python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
     python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
     python launch.py --config=experiments/adding.py --workdir=runs/adding        # all its variants, and a comparison
@@ -21,12 +22,13 @@ from ml_collections import config_flags
 from seqjax import experiment_files
 from seqjax.errors import UserError
 
-MODES = ('train', 'eval', 'generate', 'xray', 'cells')
-OURS = ('config', 'workdir', 'mode', 'checkpoint', 'cpu_devices', 'coordinator', 'processes', 'process')
+MODES = ('train', 'eval', 'generate', 'predict', 'xray', 'cells')
+OURS = ('config', 'workdir', 'mode', 'checkpoint', 'input', 'cpu_devices', 'coordinator', 'processes', 'process')
 
 flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
 flags.DEFINE_enum('mode', 'train', MODES, 'What to do; all but train read the config that the run saved.')
 flags.DEFINE_string('checkpoint', 'latest', "For all modes but train: 'latest', 'best' or a step.")
+flags.DEFINE_string('input', None, "For --mode=predict: a file of lines to label, or '-' for what is piped in.")
 flags.DEFINE_integer('cpu_devices', 0, 'Simulate this many devices on the CPU.', lower_bound=0)
 flags.DEFINE_string('coordinator', None, "HOST:PORT of process 0 when several processes train together, or 'auto' on a cluster.")
 flags.DEFINE_integer('processes', 1, 'How many processes there are, with --coordinator.')
@@ -73,6 +75,10 @@ def main(argv):
         print(json.dumps(train.evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
     elif FLAGS.mode == 'generate':
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
+    elif FLAGS.mode == 'predict':
+        with _open_input() as lines:
+            for answer in train.predict(config, FLAGS.workdir, lines, FLAGS.checkpoint):
+                print(json.dumps(answer, ensure_ascii=False))
     elif FLAGS.mode == 'cells':
         print(train.find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
         print(f'page: {pathlib.Path(FLAGS.workdir) / "cells" / "index.html"}')
@@ -85,6 +91,19 @@ def main(argv):
     else:
         print(train.describe_xray(train.xray_run(config, FLAGS.workdir, FLAGS.checkpoint)))
         print(f'pictures and arrays: {pathlib.Path(FLAGS.workdir) / "xray"}')
+
+
+def _open_input():
+    """The lines of --input; a byte that is no UTF-8 becomes a replacement character, so that no line is lost."""
+    if not FLAGS.input:
+        raise UserError("--mode=predict needs --input=FILE with a line for every sequence, or --input=- to read them from a pipe")
+    if FLAGS.input == '-':
+        sys.stdin.reconfigure(encoding='utf-8', errors='replace', newline='\n')
+        return sys.stdin
+    try:
+        return open(FLAGS.input, encoding='utf-8', errors='replace', newline='\n')
+    except OSError as error:
+        raise UserError(f'--input={FLAGS.input}: cannot be read ({error.strerror})') from None
 
 
 def _all_variants():
@@ -136,6 +155,7 @@ def parse(argv):
                         + _what_to_type())
     from seqjax import command_line  # here, because it takes a second and help is wanted at once
 
+    command_line.check_repeated(words)
     unset = command_line.set_to_none(words)
     try:
         if file is None:
@@ -182,7 +202,7 @@ def _load_config(file, workdir):
 
 def _what_to_type():
     lines = ['To train:  python launch.py --config=experiments/NAME.py --workdir=DIR [--config.model.width=256 ...]',
-             'After it:  python launch.py --workdir=DIR --mode=eval|generate|xray|cells', '',
+             'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|xray|cells', '',
              'Experiments (all variants are trained and compared, or the one that is named, as in NAME.py:VARIANT):']
     for path in experiment_files.ours():
         lines.append(f'  experiments/{path.name:20} {experiment_files.title(path)}')

@@ -28,10 +28,10 @@ VARIANTS = ('elman', 'lstm', 'gru', 'orthogonal', 'lru')
 
 
 def get_config(variant='lstm'):
-    config = configs.defaults(model='recurrent_regressor')
+    config = configs.defaults(model='reader')
     config.data.update(source='adding', batch_size=32, sequence_length=200, held_out_rows=1000)
     # What is marked is a product of the two inputs, and a linear recurrence cannot form it: the first of two layers does.
-    config.model.update(cell=variant, width=64, depth=2 if variant == 'lru' else 1)
+    config.model.update(encoder=variant, width=64, depth=2 if variant == 'lru' else 1)
     config.train.update(steps=3000, eval_every=250, save_every=1000)
     config.optimizer.update(name='adamw', learning_rate=2e-3 if variant in ('orthogonal', 'lru') else 5e-3, schedule='cosine',
                             warmup_steps=100, final_rate=0.05, clip_norm=1.0)

@@ -43,6 +43,16 @@ def unknown_flag(name, flags, config):
                                     f'there are: --{", --".join(flags)} and --config.SECTION.FIELD')
 
 
+def check_repeated(words):
+    """Refuses a field that is given two values: the last would win, most often where a shell has taken braces apart."""
+    given = {}
+    for word in words:
+        name, equals, value = word.partition('=')
+        if equals and given.setdefault(name, value) != value:
+            raise UserError(f'{name} is given twice, as {given[name]} and {value}; give it once, and put quotes around a value '
+                            'with braces')
+
+
 def left_over(word, config):
     """'steps=5' -> "'steps=5' is left over: options are written --name=value, as in --config.train.steps=5"."""
     name, equals, value = word.partition('=')

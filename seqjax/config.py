@@ -9,6 +9,7 @@ from ml_collections.config_dict import placeholder
 from seqjax import data, models, tasks
 from seqjax.errors import FieldError, UserError, suggestion
 
+SECTIONS = ('data', 'model', 'train', 'optimizer', 'parallel', 'decode')
 OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum')  # may be None: what optax chooses
 
 
@@ -16,17 +17,37 @@ def defaults(model):
     """All fields with their defaults; `config.model` has those of `model` ('gpt', 'recurrent')."""
     config = ConfigDict()
     config.seed = 0
-    config.task = ''               # 'language_model' or 'regression'; '': what the source is for
+    config.task = ''               # 'language_model', 'classification', 'regression' or 'tagging'; '': what the source is for
+    config.parameters = 0          # choose model.width so that the model has about so many parameters; 0: as model.width says
     config.data = ConfigDict(dict(
-        source='python',          # text: 'python', 'file:PATH' or 'tfds:NAME'; generated: 'adding' or 'copy'
+        source='python',          # an embedded set (docs/tasks.md), 'file:PATH', 'file:DIR/{train,dev,test}.tsv' or 'tfds:NAME'
         directory='',             # where TFDS keeps its sets; '': its own default
-        held_out=0.1,             # the last part of a text, where the source has no validation split
-        held_out_rows=1000,       # of a generated set
-        tokenizer='char',         # 'char', 'byte' or 'bpe'
-        vocabulary=1024,          # tokens that 'bpe' learns; 'char' and 'byte' need no number
+        held_out=0.1,             # the part held out, where the source has no validation split; the last part of a text
+        held_out_rows=1000,       # of 'adding' and 'copy', which are generated without end
+        split='validation',       # what --mode=eval measures: 'validation' or 'test'
+        tokenizer='char',         # 'char', 'byte', 'bpe' or 'word'
+        vocabulary=1024,          # tokens that 'bpe' and 'word' may use; 'char' and 'byte' need no number
+        lowercase=False,          # words and characters of labelled sequences
         batch_size=32,            # rows of one step, over all devices
-        sequence_length=64,       # tokens of a row; of a generated set its T
+        sequence_length=64,       # tokens of a row of text; T of 'adding' and 'copy'
         carry=False,              # rows go on where those of the batch before ended, and the recurrent state with them
+        documents='',             # 'line', 'paragraph' or what ends one: rows hold several, and none sees another; '': one long text
+        # Labelled sequences are ragged:
+        batching='bucket',        # 'bucket': a few row lengths with little padding; 'pad': one; 'exact': each its own, no padding;
+                                  # 'pack', for tagging: rows as long as the longest sequence that hold several
+        shapes=4,                 # row lengths that 'bucket' may use; each is compiled once
+        max_length=0,             # longer training sequences are cut to so many steps; 0: none
+        spelling=0,               # characters of every word that the model sees, beside the word; 0: none
+        vectors='',               # a text file of pretrained word vectors; '': none
+        # How a file of labelled sequences is read:
+        format='',                # 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta' or 'folder'; '': as the file's name says
+        input_column='',          # name or number; '': see docs/tasks.md
+        target_column='',
+        split_column='',
+        label_file='',            # beside a FASTA file of sequences, one with a label for every residue,
+        mask_file='',             # and one that has 1 where the label counts
+        split_seed=0,             # which of them are held out, where the file does not say
+        on_error='stop',          # at a malformed line: 'stop', or 'skip' and count it
     ))
     config.model = ConfigDict(dict(name=model, **with_prefix('config.model', lambda: models.fields(model))))
     config.train = ConfigDict(dict(
@@ -81,7 +102,7 @@ def validate(config):
     """Raises a FieldError that names the first impossible value; needs no device and compiles nothing."""
     if not isinstance(config, ConfigDict):
         raise UserError(f'{config!r} is not a config; start from seqjax.config.defaults(model) and return that')
-    for section in ('data', 'model', 'train', 'optimizer', 'parallel', 'decode'):
+    for section in SECTIONS:
         if section not in config:
             raise UserError(f'config has no section {section!r}; start from seqjax.config.defaults(model)')
     for field, (fits, reason) in _LIMITS.items():
@@ -96,10 +117,18 @@ def validate(config):
     if config.data.batch_size % config.train.accumulate:
         raise FieldError('config.train.accumulate', config.train.accumulate,
                          f'must divide data.batch_size={config.data.batch_size}')
+    if config.parameters < 0:
+        raise FieldError('config.parameters', config.parameters, 'must be a positive number, or 0 for off')
+    for field, known in _CHOICES.items():
+        value = config.data[field]
+        if value not in known:
+            raise FieldError(f'config.data.{field}', value, suggestion(value, known))
     _check_task(config)
+    _check_labelled(config)
     model = config.model.to_dict()
     with_prefix('config.model', lambda: models.build(
-        model.pop('name'), vocabulary=2, context_length=config.data.sequence_length, **model))
+        model.pop('name'), vocabulary=2, context_length=config.data.sequence_length, per_step=task_name(config) == 'tagging',
+        characters=2 if config.data.spelling else None, **model))
 
 
 def task_name(config):
@@ -112,8 +141,9 @@ def _check_task(config):
     name, task = config.model.name, task_name(config)
     if task not in tasks.TASKS:
         raise FieldError('config.task', config.task, f'no such task; {suggestion(task, tasks.TASKS)}')
+    with_prefix('config', lambda: data.check_task(config.data.source, task))
     with_prefix('config.model', lambda: models.check_task(name, task))
-    if config.train.xray_every and 'cell' not in config.model:
+    if config.train.xray_every and not models.is_recurrent(name, config.model):
         raise FieldError('config.train.xray_every', config.train.xray_every,
                          f'{name!r} has no recurrent layer to look into; set it to 0')
     if config.data.carry and config.data.source in data.GENERATORS:
@@ -122,6 +152,29 @@ def _check_task(config):
     if config.data.carry and name not in models.CARRYING:
         raise FieldError('config.data.carry', True, f'{name!r} has no state to carry; set it to false, or use a model that '
                          f'has one: {", ".join(models.CARRYING)}')
+
+
+def _check_labelled(config):
+    """What concerns words and documents must fit the task and the model."""
+    options, labelled = config.data, task_name(config) != 'language_model' and config.data.source not in data.GENERATORS
+    for field, used, meaning in (('spelling', labelled, 'of labelled words'), ('vectors', labelled, 'of labelled words'),
+                                 ('max_length', labelled, 'of labelled sequences'),
+                                 ('documents', not labelled, 'of the text of a language model')):
+        if options[field] and not used:
+            raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the task is '
+                             f'{task_name(config)}; set it to {type(options[field])()!r}')
+    if options.documents and config.model.name not in models.PACKING:
+        raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a row '
+                         f"apart; set it to '', or use a model that can: {', '.join(models.PACKING)}")
+    if options.documents and options.carry:
+        raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
+                         "config.data.documents to ''")
+    if options.batching == 'pack' and task_name(config) != 'tagging':
+        raise FieldError('config.data.batching', 'pack', f'puts several sequences in a row, and {task_name(config)} has one answer '
+                         "for a row; write 'bucket'")
+    if bool(options.spelling) != bool(config.model.get('character_encoder')):
+        raise FieldError('config.data.spelling', options.spelling, 'goes together with config.model.character_encoder='
+                         f'{config.model.get("character_encoder")!r}; set both or neither')
 
 
 def with_prefix(prefix, function):
@@ -157,7 +210,7 @@ def loads(text):
 
 
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
-                                      'train.xray_every', 'train.keep_latest', 'train.keep_best', 'train.max_skipped',
+                                      'train.xray_every', 'data.split', 'train.keep_latest', 'train.keep_best', 'train.max_skipped',
                                       'parallel', 'decode')):
     """[(field, our value, their value)] where two configs describe different experiments.
 
@@ -189,9 +242,14 @@ def _between(low, high):
     return (lambda value: low <= value < high), f'must be at least {low} and less than {high}'
 
 
+_CHOICES = {'split': ('validation', 'test'), 'batching': ('bucket', 'pad', 'exact', 'pack'), 'on_error': ('stop', 'skip')}
 _POSITIVE = (lambda value: 0 < value < math.inf), 'must be a positive number'
 _OFF_OR_POSITIVE = (lambda value: 0 <= value < math.inf), 'must be a positive number, or 0 for off'
 _LIMITS = {
+    'data.shapes': _at_least(1),
+    'data.max_length': _at_least(0),
+    'data.spelling': _at_least(0),
+    'data.split_seed': _at_least(0),
     'data.held_out': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
     'data.held_out_rows': _at_least(1),
     'data.vocabulary': _at_least(1),

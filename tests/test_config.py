@@ -15,6 +15,10 @@ from tests.tiny import tiny_config
 EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob('*.py'))
 NAN, INF = math.nan, math.inf
 BAD = {  # field: values that must be refused
+    'data.shapes': [0],
+    'data.max_length': [-1],
+    'data.spelling': [-1],
+    'data.split_seed': [-1],
     'data.held_out': [0.0, 1.0, -0.1, NAN],
     'data.held_out_rows': [0],
     'data.vocabulary': [0, -1],
@@ -59,7 +63,7 @@ def with_value(field, value, model='gpt'):
 
 @pytest.mark.parametrize('model', models.MODELS)
 def test_the_defaults_of_every_model_are_possible(model):
-    source = {'regression': 'adding'}.get(models.MODELS[model].tasks[0], 'python')
+    source = 'python' if 'language_model' in models.MODELS[model].tasks else 'adding'
     configs.validate(tiny_config(model, data=dict(source=source)))
 
 
@@ -83,13 +87,13 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('model.dropout', NAN, 'config.model.dropout=nan: must be at least 0 and less than 1'),
     ('model.dtype', 'float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
     ('model.name', 'gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
-    ('model.name', 'recurrent_regressor', "config.model.name='recurrent_regressor': cannot learn 'language_model', which the "
-                                          'data is for; models that can: gpt, recurrent, per_step, unshared'),
+    ('model.name', 'reader', "config.model.name='reader': cannot learn 'language_model', which the data is for; models that "
+                             'can: gpt, recurrent, per_step, unshared'),
     ('data.source', 'adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
-                              'recurrent_regressor'),
+                              'reader'),
     ('task', 'regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
-    ('task', 'regression', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
-                           'recurrent_regressor'),
+    ('task', 'regression', "config.task='regression': the set 'python' is for: language_model; embedded sets for regression: "
+                           'peptides, adding'),
     ('data.carry', True, "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that has "
                          'one: recurrent'),
     ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),

@@ -169,7 +169,7 @@ MISTAKES = [
     ('--config.data.carry=true', "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that"),
     ('--config.data.source=file:{folder}/none.txt', "/none.txt': no such file (looked in "),
     ('--config.data.source=file:{folder}/empty.txt', "/empty.txt': the file is empty"),
-    ('--config.data.source=file:{folder}/latin.txt', "/latin.txt': byte 1 is not UTF-8; convert the file first"),
+    ('--config.data.source=file:{folder}/latin.txt', "/latin.txt': line 1: byte 1 of the file is not UTF-8; convert it first"),
     ('--config.data.source=file:{folder}/short.txt', 'config.data.sequence_length=16: the training text has only 3 tokens'),
     ('--config.data.source=tfds:seqjax_asleep',
      "config.data.source='tfds:seqjax_asleep': TFDS could not build the set here (the "

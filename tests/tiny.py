@@ -12,7 +12,7 @@ _SIZES = {
     'optimizer': dict(warmup_steps=0),
     'decode': dict(max_new_tokens=8),
 }
-_MODEL_SIZES = dict(width=16, depth=1, heads=2)
+_MODEL_SIZES = dict(width=16, depth=1)
 
 
 def tiny_config(model='gpt', /, **sections):
@@ -22,6 +22,8 @@ def tiny_config(model='gpt', /, **sections):
     """
     config = configs.defaults(model)
     config.model.update({field: value for field, value in _MODEL_SIZES.items() if field in config.model})
+    if model == 'gpt':
+        config.model.heads = 2
     for section, fields in _SIZES.items():
         config[section].update(fields)
     with config.unlocked():

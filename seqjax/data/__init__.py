@@ -1,13 +1,22 @@
 """Sources, tokenizers and batches. Nothing else in seqjax imports grain or tfds."""
 
+from seqjax.data.batching import Ragged, bucket_lengths, efficiency, plan_buckets
+from seqjax.data.catalogue import Text
 from seqjax.data.corpus import Corpus, load_corpus
-from seqjax.data.loading import default_task, load
-from seqjax.data.sources import Text, load_text
+from seqjax.data.encoding import Encoding
+from seqjax.data.examples import Example, Examples
+from seqjax.data.labelled import Labelled, load_labelled
+from seqjax.data.loading import EMBEDDED, check_task, default_task, load, load_examples
+from seqjax.data.packing import Documents, Packed, pack
+from seqjax.data.readers import read_examples
+from seqjax.data.sources import load_text
 from seqjax.data.streams import evaluation_streams, training_streams
 from seqjax.data.synthetic import GENERATORS, Synthetic
-from seqjax.data.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer
+from seqjax.data.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer
 from seqjax.data.windows import Windows, evaluation_batches, prefetched, training_batches
 
-__all__ = ['BPETokenizer', 'ByteTokenizer', 'CharTokenizer', 'Corpus', 'GENERATORS', 'Synthetic', 'Text', 'Windows',
-           'default_task', 'evaluation_batches', 'evaluation_streams', 'load', 'load_corpus', 'load_text', 'prefetched',
+__all__ = ['BPETokenizer', 'ByteTokenizer', 'CharTokenizer', 'Corpus', 'Documents', 'EMBEDDED', 'Encoding', 'Example', 'Examples',
+           'GENERATORS', 'Labelled', 'Packed', 'Ragged', 'SymbolTokenizer', 'Synthetic', 'Text', 'Windows', 'bucket_lengths',
+           'check_task', 'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'load', 'load_corpus',
+           'load_examples', 'load_labelled', 'load_text', 'pack', 'plan_buckets', 'prefetched', 'read_examples',
            'training_batches', 'training_streams']

@@ -1,24 +1,91 @@
-"""From `config.data` to a set of batches: one interface for text and for generated rows."""
+"""From `config.data` to a set of batches: one interface for text, for labelled sequences and for generated rows."""
 
+import functools
+
+from seqjax.data import encoding, tokenizers
+from seqjax.data.catalogue import tfds_examples
 from seqjax.data.corpus import load_corpus
+from seqjax.data.labelled import load_labelled
+from seqjax.data.language_names import language_name_examples
+from seqjax.data.moving_digits import moving_digit_examples
+from seqjax.data.peptides import peptide_examples
+from seqjax.data.python_tokens import python_token_examples
+from seqjax.data.readers import read_examples
+from seqjax.data.reviews import review_examples
+from seqjax.data.splits import hold_out
 from seqjax.data.synthetic import GENERATORS, Synthetic
+from seqjax.errors import FieldError
+
+# Labelled sets that need no file: who makes them, and what they are for, the usual task first.
+EMBEDDED = {
+    'python_tokens': (python_token_examples, ('tagging',)),
+    'cldr': (language_name_examples, ('classification',)),
+    'peptides': (peptide_examples, ('regression', 'tagging')),
+    'reviews': (review_examples, ('classification',)),
+    'moving_digits': (moving_digit_examples, ('classification', 'tagging')),
+}
 
 
-def load(options, tokenizer=None):
-    """The set that `config.data` names: a Corpus or a Synthetic. A saved tokenizer is used where one is given.
+def load(options, task, saved=lambda name: None):
+    """The set that `config.data` names, for a task: a Corpus, a Labelled or a Synthetic.
 
-        training_batches(batch_size, seed, process, processes)       element `step` is a function of (seed, step)
-        evaluation_batches(batch_size, limit, process, processes)    the held-out rows, each counted once
-        sample()                                                     a batch of one row, to make parameters from
-        vocabulary, tokenizer                                        None where the inputs are numbers, or no text
-        steps                                                        of a row
-        facts(), str()                                               what it is, for data.json and for a reader
+    saved(name) is the text of a file that a run wrote when it began (see `files`), or None.
+
+        training_batches(batch_size, seed, process, processes)              element `step` is a function of (seed, step)
+        evaluation_batches(batch_size, split, limit, process, processes)    the held-out rows, each counted once
+        sample()                        a batch of one row, to make parameters from
+        steps                           of a row, or their mean
+        splits                          'train', 'validation' and, where there is one, 'test'
+        shapes                          how many programs training and evaluation compile
+        for_model(), for_task()         what the data decides about them: the size of the vocabulary, the names of classes
+        tokenizer                       None where the inputs are numbers, or no text
+        files()                         {name: text} of what a run must keep
+        facts(), str()                  what it is, for data.json and for a reader
     """
+    check_task(options.source, task)
     if options.source in GENERATORS:
         return Synthetic(options.source, options.sequence_length, options.held_out_rows)
-    return load_corpus(options, tokenizer)
+    if task == 'language_model':
+        tokenizer = saved('tokenizer.json')
+        return load_corpus(options, tokenizer and tokenizers.loads(tokenizer))
+    known = saved('encoding.json')
+    return load_labelled(load_examples(options, task), task, options, known and encoding.loads(known))
+
+
+def load_examples(options, task):
+    """The labelled sequences that `config.data` names, before anything is a number."""
+    kind, _, name = options.source.partition(':')
+    if options.source in EMBEDDED:
+        return EMBEDDED[options.source][0](task, held_out=options.held_out, seed=options.split_seed)
+    if kind == 'file' and name:
+        return read_examples(name, task, options)
+    if kind == 'tfds' and name:
+        return tfds_examples(name, options.directory, task,
+                             functools.partial(hold_out, task=task, part=options.held_out, seed=options.split_seed))
+    raise FieldError('data.source', options.source, f"write 'file:PATH' or 'tfds:NAME', or name an embedded set: {_embedded(task)}")
 
 
 def default_task(source):
     """The name of the task that a source is for, where the config names none."""
+    if source in EMBEDDED:
+        return EMBEDDED[source][1][0]
     return GENERATORS[source].task if source in GENERATORS else 'language_model'
+
+
+def check_task(source, task):
+    """Refuses a task that a source has no answers for."""
+    if source in EMBEDDED:
+        able = EMBEDDED[source][1]
+    elif source in GENERATORS:
+        able = (GENERATORS[source].task,)
+    else:
+        able = ('language_model',) if source == 'python' else ()
+    if able and task not in able:
+        raise FieldError('task', task, f'the set {source!r} is for: {", ".join(able)}; embedded sets for {task}: '
+                         f'{_embedded(task)}')
+
+
+def _embedded(task):
+    sets = {'python': ('language_model',), **{name: tasks for name, (_, tasks) in EMBEDDED.items()},
+            **{name: (generator.task,) for name, generator in GENERATORS.items()}}
+    return ', '.join(name for name, tasks in sets.items() if task in tasks)

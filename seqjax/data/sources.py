@@ -1,30 +1,19 @@
-"""Where text comes from: the embedded default, a file, or a TFDS set.
+"""Where plain text comes from: the embedded default, a file, or a TFDS set.
 
     python       the standard library's own source, about 4 MB on any machine that runs Python
     file:PATH    a UTF-8 text file, also .gz
     tfds:NAME    a set of TensorFlow Datasets with one text feature, read without TensorFlow
 """
 
-import dataclasses
 import gzip
 import os
 import pathlib
-import socket
 import sysconfig
-import urllib.parse
-import urllib.request
 import zlib
 
+from seqjax.data.catalogue import Text, tfds_text
 from seqjax.data.synthetic import GENERATORS
 from seqjax.errors import FieldError
-
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """A text cut in two: what is trained on and what is held out."""
-
-    train: str
-    validation: str
 
 
 def load_text(source, *, held_out=0.1, directory=''):
@@ -35,7 +24,7 @@ def load_text(source, *, held_out=0.1, directory=''):
     elif kind == 'file' and name:
         text = _file_text(name)
     elif kind == 'tfds' and name:
-        text = _tfds_text(name, directory)
+        text = tfds_text(name, directory)
     else:
         raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME', or name a generated set: "
                          f'{", ".join(GENERATORS)}')
@@ -60,54 +49,11 @@ def _file_text(name):
     except FileNotFoundError:
         raise FieldError('data.source', f'file:{name}', f'no such file (looked in {os.getcwd()})') from None
     except UnicodeDecodeError as error:
-        raise FieldError('data.source', f'file:{name}', f'byte {error.start} is not UTF-8; convert the file first') from None
+        line = error.object.count(b'\n', 0, error.start) + 1
+        raise FieldError('data.source', f'file:{name}', f'line {line}: byte {error.start} of the file is not UTF-8; convert it '
+                         'first') from None
     except (OSError, EOFError, zlib.error) as error:  # the last two from a damaged .gz
         raise FieldError('data.source', f'file:{name}', f'cannot be read: {error}') from None
     if not text:
         raise FieldError('data.source', f'file:{name}', 'the file is empty')
     return text
-
-
-def _tfds_text(name, directory):
-    import tensorflow_datasets as tfds  # here, because it takes a second to import and few runs need it
-
-    try:
-        builder = tfds.builder(name, data_dir=directory or None, file_format='array_record')
-    except (tfds.core.registered.DatasetNotFoundError, ImportError, ValueError) as error:
-        raise FieldError('data.source', f'tfds:{name}',
-                         f'{_first_line(error)} The sets are at https://www.tensorflow.org/datasets/catalog') from error
-    try:
-        _look_up_hosts(builder)
-        builder.download_and_prepare(file_format='array_record')
-    except Exception as error:  # whatever the set's own script raises: most often no network or no TensorFlow
-        raise FieldError(
-            'data.source', f'tfds:{name}',
-            f'TFDS could not build the set here ({_first_line(error)}); build it where it can be with '
-            f"'tfds build {name} --file_format=array_record', copy it here and set config.data.directory, "
-            'or write the text to a file and use file:PATH') from error
-    features = [key for key, feature in builder.info.features.items() if isinstance(feature, tfds.features.Text)]
-    if len(features) != 1:
-        raise FieldError('data.source', f'tfds:{name}', f'needs exactly one text feature, and the set has {features}')
-
-    def read(split):
-        records = tfds.data_source(name, data_dir=directory or None, split=split, download=False,
-                                   builder_kwargs=dict(file_format='array_record'))
-        return '\n'.join(record[features[0]].decode('utf-8') for record in records)
-
-    held_out = next((split for split in ('validation', 'test') if split in builder.info.splits), None)
-    return Text(read('train'), read(held_out)) if held_out else read('train')
-
-
-def _look_up_hosts(builder):
-    """Fails at once where the set must be downloaded and its hosts cannot be found: TFDS itself tries for minutes."""
-    if builder.is_prepared() or urllib.request.getproxies():
-        return
-    for host in sorted({urllib.parse.urlsplit(url).hostname for url in builder.url_infos or ()}):
-        try:
-            socket.getaddrinfo(host, 443)
-        except socket.gaierror as error:
-            raise OSError(f'{host} cannot be found: {error.strerror}') from None
-
-
-def _first_line(error):
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

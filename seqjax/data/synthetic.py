@@ -71,10 +71,8 @@ class Synthetic:
     held_out_rows: int
 
     tokenizer = None
-
-    @property
-    def vocabulary(self):
-        return GENERATORS[self.source].vocabulary
+    splits = ('train', 'validation')
+    shapes = (1, 1)
 
     @property
     def steps(self):
@@ -89,8 +87,10 @@ class Synthetic:
         rows = grain.MapDataset.range(2 ** 62).map(lambda i: self.row(TRAINING, seed, int(i)))
         return rows.batch(batch_size // processes)[process::processes]
 
-    def evaluation_batches(self, *, batch_size, limit=0, process=0, processes=1):
+    def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
         """The held-out rows, in order, the last batch filled up with rows of weight 0. `limit` > 0 stops after so many."""
+        del split  # there is one
+
         def row(i):
             made = self.row(HELD_OUT, 0, int(i))
             return made if i < self.held_out_rows else {**made, 'weights': np.zeros_like(made['weights'])}
@@ -98,6 +98,15 @@ class Synthetic:
         rows = self.held_out_rows + -self.held_out_rows % batch_size
         batches = grain.MapDataset.range(rows).map(row).batch(batch_size // processes)[process::processes]
         return batches[:limit] if limit else batches
+
+    def for_model(self):
+        return dict(vocabulary=GENERATORS[self.source].vocabulary, context_length=self.steps, outputs=1)
+
+    def for_task(self):
+        return {}
+
+    def files(self):
+        return {}
 
     def sample(self):
         """A batch of one row."""

@@ -2,8 +2,9 @@
 
 from seqjax.parallel.mesh import AXES, make_mesh, mesh_shape
 from seqjax.parallel.processes import start_processes
+from seqjax.parallel.programs import Programs
 from seqjax.parallel.rules import RULES, over_batch, parameter_shardings, replicated, state_shardings
 from seqjax.parallel.strategies import STRATEGIES, Jit, Pmap, barrier, make_strategy
 
-__all__ = ['AXES', 'Jit', 'Pmap', 'RULES', 'STRATEGIES', 'barrier', 'make_mesh', 'make_strategy', 'mesh_shape', 'over_batch',
-           'parameter_shardings', 'replicated', 'start_processes', 'state_shardings']
+__all__ = ['AXES', 'Jit', 'Pmap', 'Programs', 'RULES', 'STRATEGIES', 'barrier', 'make_mesh', 'make_strategy', 'mesh_shape', 
+           'over_batch', 'parameter_shardings', 'replicated', 'start_processes', 'state_shardings']

@@ -4,6 +4,9 @@ Both take the same pure functions and give the same numbers. A state has one can
 checkpoints hold; `enter` and `leave` translate between it and the form a strategy computes with.
 """
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -12,6 +15,16 @@ import numpy as np
 from seqjax.errors import FieldError, suggestion
 from seqjax.parallel import rules
 from seqjax.parallel.mesh import make_mesh
+
+
+class Program(NamedTuple):
+    """A compiled function and, where the strategy shows it, its jaxpr: what it computes, to be counted."""
+
+    run: Callable
+    jaxpr: Any = None
+
+    def __call__(self, state, batch):
+        return self.run(state, batch)
 
 
 class _Strategy:
@@ -53,7 +66,8 @@ class Jit(_Strategy):
         layout = jax.tree.map(lambda x: x.sharding, state if updates_state else state.carry)
         jitted = jax.jit(function, out_shardings=(layout, rules.replicated(self.mesh)),
                          donate_argnums=(0,) if updates_state else ())
-        return jitted.lower(state, batch).compile()
+        traced = jitted.trace(state, batch)
+        return Program(traced.lower().compile(), traced.jaxpr)
 
     def read(self, sums):
         """Numbers of the host from what a compiled function returned."""
@@ -100,7 +114,7 @@ class Pmap(_Strategy):
     def compile(self, function, state, batch, *, updates_state):
         mapped = jax.pmap(function, axis_name=self.axis_name, devices=list(self.mesh.devices.flat),
                           donate_argnums=(0,) if updates_state else ())
-        return mapped.lower(state, batch).compile()
+        return Program(mapped.lower(state, batch).compile())
 
     def read(self, sums):
         return jax.tree.map(lambda x: _local(x)[0], sums)

@@ -6,6 +6,7 @@ from seqjax.train.experiment import Experiment, build
 from seqjax.train.loop import Interrupted, train
 from seqjax.train.modes import evaluate, generate
 from seqjax.train.optimizers import make_optimizer
+from seqjax.train.predict import predict
 from seqjax.train.run_directory import RunDirectory, read_metrics, runs_below
 from seqjax.train.schedules import make_schedule, noam
 from seqjax.train.state import TrainState, create_state
@@ -15,5 +16,5 @@ from seqjax.train.xray import describe_xray, xray_run, xray_sweep
 
 __all__ = ['Checkpoints', 'Experiment', 'Interrupted', 'RunDirectory', 'TrainState', 'build', 'create_state',
            'describe_xray', 'evaluate', 'find_cells', 'fingerprint', 'generate', 'make_eval_step', 'make_optimizer',
-           'make_schedule', 'make_train_step', 'noam', 'read_metrics', 'runs_below', 'sweep', 'train', 'verify', 'xray_run',
+           'make_schedule', 'make_train_step', 'noam', 'predict', 'read_metrics', 'runs_below', 'sweep', 'train', 'verify', 'xray_run',
            'xray_sweep']

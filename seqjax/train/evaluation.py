@@ -1,24 +1,66 @@
-"""Evaluation on the held-out split: sums over all batches, divided once."""
+"""Evaluation on a held-out split: sums over all batches, divided once."""
+
+import json
 
 import jax
+import numpy as np
+
+from seqjax import parallel
+from seqjax.analysis.confusion import plot_confusion
+from seqjax.analysis.scatter import plot_predictions
+from seqjax.tasks import Sums
+from seqjax.train.step import make_eval_step
 
 STEPS_IN_FLIGHT = 16
 
 
-def evaluate_state(parts, eval_step, state, *, stop=lambda: False, seen=lambda batch: None):
-    """Means over the whole held-out split, or None when `stop()` says so on the way.
+def make_evaluation(parts, report=lambda text: None):
+    """The evaluation step, compiled for every shape of batch that it meets; report: told of more than were declared."""
+    return parallel.Programs(parts.strategy, make_eval_step(parts.task, axis_name=parts.strategy.axis_name),
+                             updates_state=False, declared=parts.dataset.shapes[1], report=report)
+
+
+def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, seen=lambda batch: None):
+    """Sums over all of `batches`, as numbers of the host, or None when `stop()` says so on the way.
 
     A carried state goes from batch to batch here too. What it holds before the first does not matter: there every row
     starts anew.
     """
-    total, carry = None, state.carry
-    for number in range(len(parts.evaluation)):
+    total, rows, carry = None, [], state.carry
+    for number in range(len(batches)):
         if stop():
             return None
-        carry, sums = eval_step(state.replace(carry=carry), parts.strategy.place(parts.evaluation[number]))
+        carry, sums = eval_step(state.replace(carry=carry), strategy.place(batches[number]))
+        rows.append(sums.rows)
+        sums = sums._replace(rows={})
         total = sums if total is None else jax.tree.map(lambda a, b: a + b, total, sums)
         if number % STEPS_IN_FLIGHT == 0:
             jax.block_until_ready(total)
         seen(number + 1)
-    means = parts.strategy.read(total).means()
-    return parts.task.summary({name: float(value) for name, value in means.items()})
+    total, rows = strategy.read(total), strategy.read(rows)
+    return Sums(total.loss, total.weight, total.metrics, {name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
+
+
+def summarise(task, sums, prefix):
+    """{'eval/loss': ..., ...}: what metrics.jsonl says of an evaluation."""
+    return {f'{prefix}/{name}': float(value) for name, value in task.summary(sums).items()}
+
+
+def short_line(summary):
+    """A summary in one line; what is said of single classes is left out."""
+    return '  '.join(f'{name} {value:.4f}' for name, value in summary.items() if name.count('/') == 1)
+
+
+def draw(task, sums, run, name):
+    """The picture of an evaluation, with its numbers beside it: what was taken for what, or predictions against targets.
+
+    name: 'eval' or 'test', as in metrics.jsonl.
+    """
+    split = dict(eval='validation').get(name, name)
+    if 'confusion' in sums.metrics:
+        counts = sums.metrics['confusion']
+        plot_confusion(counts, task.classes, run.path / f'{split}_confusion.png', title=split)
+        run.write(f'{split}_confusion.json', json.dumps(dict(classes=task.classes, counts=counts.tolist())) + '\n')
+    elif 'predictions' in sums.rows:
+        counted = sums.rows['weights'] > 0
+        plot_predictions(sums.rows['predictions'][counted], sums.rows['targets'][counted], run.path / f'{split}_predictions.png')

@@ -10,7 +10,6 @@ import numpy as np
 
 from seqjax import config as configs
 from seqjax import data, models, parallel, tasks
-from seqjax.data import tokenizers
 from seqjax.errors import FieldError, UserError
 from seqjax.train.optimizers import check_patterns, make_optimizer
 from seqjax.train.schedules import make_schedule
@@ -25,6 +24,7 @@ class Experiment:
     dataset: Any           # see `data.load`
     training: Any          # element `step` is this process's rows of that step's batch
     evaluation: Any
+    test: Any              # the same of the test split, or None
     task: Any
     schedule: Any
     optimizer: Any
@@ -52,9 +52,10 @@ def build(config, run):
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
     training, evaluation = configs.with_prefix('config', lambda: (
         dataset.training_batches(seed=config.seed, **rows),
-        dataset.evaluation_batches(limit=config.train.eval_batches, **rows)))
-    task = make_task(config, vocabulary=dataset.vocabulary, context_length=dataset.steps)
-    schedule, optimizer = configs.with_prefix('config', lambda: _make_optimizer(config))
+        dataset.evaluation_batches(split=config.data.split, limit=config.train.eval_batches, **rows)))
+    test = dataset.evaluation_batches(split='test', **rows) if 'test' in dataset.splits else None
+    task = make_task(config, for_model=dataset.for_model(), for_task=dataset.for_task(), sample=dataset.sample()['inputs'])
+    schedule, optimizer = configs.with_prefix('config', lambda: _make_optimizer(config, task.model.width))
 
     create = functools.partial(create_state, task, optimizer, batch=dataset.sample(), ema=config.optimizer.ema > 0,
                                carried_rows=config.data.batch_size if config.data.carry else 0)
@@ -63,7 +64,7 @@ def build(config, run):
     configs.with_prefix('config', lambda: check_patterns(config.optimizer, abstract.params))
     layout = strategy.state_layout(abstract, jax.eval_shape(task.init, key, dataset.sample())['params'])
     target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
-    return Experiment(strategy, dataset, training, evaluation, task, schedule, optimizer, target, create)
+    return Experiment(strategy, dataset, training, evaluation, test, task, schedule, optimizer, target, create)
 
 
 def make_strategy(config):
@@ -71,16 +72,24 @@ def make_strategy(config):
         **{name: config.parallel[name] for name in ('strategy', *parallel.AXES)}))
 
 
-def make_task(config, *, vocabulary, context_length):
-    """The task that the config names or its source is for, around the model."""
+def make_task(config, *, for_model, for_task, sample):
+    """The task that the config names or its source is for, around the model.
+
+    for_model, for_task: what the data decides about them; sample: inputs of a batch of one row.
+    """
     fields = config.model.to_dict()
-    model = models.build(fields.pop('name'), vocabulary=vocabulary, context_length=context_length, **fields)
-    return configs.with_prefix('config', lambda: tasks.build(configs.task_name(config), model))
+    name = fields.pop('name')
+    make = lambda **changed: models.build(name, **{**for_model, **fields, **changed})
+    model = configs.with_prefix('config.model', make)
+    if config.parameters:
+        model = make(width=models.match_width(lambda width: make(width=width), sample, config.parameters,
+                                              models.width_multiple(name, fields)))
+    return configs.with_prefix('config', lambda: tasks.build(configs.task_name(config), model, **for_task))
 
 
-def _make_optimizer(config):
+def _make_optimizer(config, width):
     options = config.optimizer
-    schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=config.model.width,
+    schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=width,
                              warmup_steps=options.warmup_steps, final_rate=options.final_rate)
     return schedule, make_optimizer(options, schedule)
 
@@ -96,8 +105,12 @@ def _check_batch(config, mesh):
 
 def _load_data(config, run):
     """The data of the run; what is not the same as when the run began is refused."""
-    saved = run.read('tokenizer.json')
-    dataset = data.load(config.data, tokenizers.loads(saved) if saved else None)
+    dataset = data.load(config.data, configs.task_name(config), run.read)
+    if config.data.split not in dataset.splits:
+        raise FieldError('data.split', config.data.split, f'the set has only: {", ".join(dataset.splits)}')
+    if config.model.get('crf') and dataset.has_gaps:
+        raise FieldError('model.crf', True, 'some steps of the set have no label, and a random field needs them all; '
+                         'set it to false')
     before = json.loads(run.read('data.json') or 'null')
     if before and before['source'] == config.data.source and before['sha256'] != dataset.facts()['sha256']:
         raise UserError(f'the data of {config.data.source!r} is not what this run began with (in {run.path}); '

@@ -11,36 +11,37 @@ from seqjax import decode, models, parallel
 from seqjax.analysis.layers import recurrent_layers
 from seqjax.errors import FieldError, UserError
 from seqjax.train.checkpoints import Checkpoints, verify
-from seqjax.train.evaluation import evaluate_state
+from seqjax.train.evaluation import draw, evaluate_state, make_evaluation, summarise
 from seqjax.train.experiment import build, make_strategy, make_task
 from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory, check_same_experiment
-from seqjax.train.step import make_eval_step
 
-_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.held_out_rows', 'data.batch_size',
-                           'data.carry')
+_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.held_out_rows', 'data.batch_size', 'data.carry',
+                           'data.batching', 'data.shapes', 'data.format', 'data.input_column', 'data.target_column',
+                           'data.split_column', 'data.label_file', 'data.mask_file', 'data.split_seed', 'data.on_error')
 
 
 def evaluate(config, workdir, checkpoint='latest'):
     """Metrics of a checkpoint of the run on its held-out text, or on that of another source that `config` names."""
-    config = _for_these_devices(config)
-    run = _open(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
+    config = for_these_devices(config)
+    run = open_run(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
     parts = build(config, run)
     step, checkpoints = find_checkpoint(run, checkpoint)
     state = checkpoints.restore(step, parts.target.replace(carry=None), part=True)  # evaluation carries a state of its own
     state = parts.strategy.enter(state.replace(carry=parts.initial_carry()))
     with ProgressBar('evaluate', len(parts.evaluation), quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling')
-        eval_step = parts.strategy.compile(make_eval_step(parts.task, axis_name=parts.strategy.axis_name),
-                                           state, parts.strategy.place(parts.evaluation[0]), updates_state=False)
-        means = evaluate_state(parts, eval_step, state, seen=bar.update)
-    return {'step': step, **{f'eval/{name}': value for name, value in means.items()}}
+        sums = evaluate_state(parts.strategy, make_evaluation(parts, bar.say), state, parts.evaluation, seen=bar.update)
+    name = dict(validation='eval').get(config.data.split, config.data.split)
+    if jax.process_index() == 0 and config.data.source == run.saved_config().data.source:
+        draw(parts.task, sums, run, name)
+    return {'step': step, **summarise(parts.task, sums, name)}
 
 
 def generate(config, workdir, checkpoint='latest'):
     """`config.decode.samples` texts that the run writes; each starts with the prompt."""
-    config = _for_these_devices(config)
-    run = _open(config, workdir)
+    config = for_these_devices(config)
+    run = open_run(config, workdir)
     options = config.decode
     if not hasattr(models.MODELS[config.model.name], 'extend'):
         able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
@@ -53,14 +54,18 @@ def generate(config, workdir, checkpoint='latest'):
         prompt = tokenizer.encode(options.prompt)
     except (UserError, UnicodeEncodeError) as error:
         raise FieldError('config.decode.prompt', options.prompt, str(error)) from None
-    task = make_task(config, vocabulary=tokenizer.vocabulary, context_length=config.data.sequence_length)
+    if not len(prompt):
+        raise FieldError('config.decode.prompt', options.prompt, 'has no word to continue from')
+    sample = dict(inputs=np.zeros((1, 1), np.int32))
+    task = make_task(config, for_model=dict(vocabulary=tokenizer.vocabulary, context_length=config.data.sequence_length),
+                     for_task={}, sample=sample['inputs'])
     step, checkpoints = find_checkpoint(run, checkpoint)
-    params = _restore_parameters(config, task, checkpoints, step)
+    params = restore_parameters(config, task, checkpoints, step, sample)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
         written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(options.seed),
                                   max_new_tokens=options.max_new_tokens, sampler=sampler)
-    return [options.prompt + tokenizer.decode(tokens) for tokens in written]
+    return [options.prompt + tokenizer.glue + tokenizer.decode(tokens) for tokens in written]
 
 
 def find_checkpoint(run, which):
@@ -79,7 +84,7 @@ def find_checkpoint(run, which):
     return step, checkpoints
 
 
-def _open(config, workdir, may_differ=()):
+def open_run(config, workdir, may_differ=()):
     configs.validate(config)
     run = RunDirectory(workdir)
     check_same_experiment(run.path, run.saved_config(), config, may_differ)
@@ -93,8 +98,8 @@ def open_recurrent(mode, config, workdir, checkpoint='latest'):
     """
     if jax.process_count() > 1:
         raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
-    config = _for_these_devices(config)
-    run = _open(config, workdir)
+    config = for_these_devices(config)
+    run = open_run(config, workdir)
     parts = build(config, run)
     if not jax.eval_shape(functools.partial(recurrent_layers, parts.task), parts.target.params, parts.dataset.sample()):
         raise UserError(f'--mode={mode}: {config.model.name!r} has no recurrent layer to look into; choose the --workdir of '
@@ -105,7 +110,7 @@ def open_recurrent(mode, config, workdir, checkpoint='latest'):
     return run, parts, step, jax.device_get(params)
 
 
-def _for_these_devices(config):
+def for_these_devices(config):
     """The same config, on one device where the mesh that the run was trained on needs more devices than there are."""
     sizes = [abs(config.parallel[axis]) for axis in parallel.AXES]
     if sizes[0] * sizes[1] * sizes[2] > jax.device_count():
@@ -114,10 +119,9 @@ def _for_these_devices(config):
     return config
 
 
-def _restore_parameters(config, task, checkpoints, step):
-    """The parameters to use, without the optimizer's share of the checkpoint."""
+def restore_parameters(config, task, checkpoints, step, batch):
+    """The parameters to use, without the optimizer's share of the checkpoint. batch: of one row, whatever its length."""
     which = 'ema' if config.optimizer.ema else 'params'
-    batch = dict(inputs=np.zeros((1, 1), np.int32))  # parameters do not depend on how many tokens are read
     boxed = jax.eval_shape(task.init, jax.random.key(0), batch)['params']
     abstract = {which: jax.eval_shape(lambda: task.plain_init(jax.random.key(0), batch))}
     layout = make_strategy(config).state_layout(abstract, boxed)

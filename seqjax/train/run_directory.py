@@ -2,8 +2,10 @@
 
     config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
     data.json        what the data was              events.out...    the same for TensorBoard
-    tokenizer.json   how text became tokens         loss.png         the loss curves
-    checkpoints/     see train.checkpoints          result.json      final metrics, when the run is done
+    tokenizer.json   how text became tokens, or     loss.png         the loss curves
+    encoding.json    how labelled sequences became  confusion.png    what was taken for what, or predictions.png
+                     numbers                        result.json      final metrics, when the run is done
+    checkpoints/     see train.checkpoints
 """
 
 import json
@@ -12,7 +14,7 @@ import os
 import pathlib
 
 from seqjax import config as configs
-from seqjax.data import tokenizers
+from seqjax.data import encoding, tokenizers
 from seqjax.errors import UserError
 from seqjax.train import files
 
@@ -57,6 +59,13 @@ class RunDirectory:
             raise UserError(f'--workdir={self.path}: the run has no tokenizer.json yet; train first')
         return tokenizers.loads(text)
 
+    def encoding(self):
+        """How the run was taught to read labelled sequences."""
+        text = self.read('encoding.json')
+        if text is None:
+            raise UserError(f'--workdir={self.path}: the run has not learned to label sequences (it has no encoding.json)')
+        return encoding.loads(text)
+
     def check(self, config):
         """Refuses a directory that cannot become this experiment's; changes nothing."""
         if self.path.exists() and not self.path.is_dir():
@@ -75,8 +84,8 @@ class RunDirectory:
         except OSError as error:
             raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
         if self.read('data.json') is None:
-            if dataset.tokenizer is not None:
-                self.write('tokenizer.json', tokenizers.dumps(dataset.tokenizer))
+            for name, text in dataset.files().items():
+                self.write(name, text)
             self.write('data.json', json.dumps(dataset.facts(), indent=2) + '\n')
 
 

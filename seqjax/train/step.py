@@ -22,7 +22,8 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
         sums, gradients, carry = _summed_gradients(task, state.params, batch, state.carry, key, accumulate)
         trace = fingerprint(batch, first_row)
         if axis_name:
-            sums, gradients, trace = jax.lax.psum((sums, gradients, trace), axis_name)
+            sums = sums.over_devices(axis_name)
+            gradients, trace = jax.lax.psum((gradients, trace), axis_name)
         gradients = jax.tree.map(lambda g: g / sums.weight, gradients)
         norm = optax.tree.norm(gradients)
         with jax.numpy_dtype_promotion('standard'):  # optax mixes integers and floats, and a caller may be strict
@@ -46,7 +47,7 @@ def make_eval_step(task, *, axis_name=None):
     """(state, batch) -> (carry, Sums), with the averaged parameters where there are any, and no dropout."""
     def eval_step(state, batch):
         sums, carry = _run(task, state.best_params, batch, state.carry)
-        return carry, jax.lax.psum(sums, axis_name) if axis_name else sums
+        return carry, sums.over_devices(axis_name) if axis_name else sums
 
     return eval_step
 

@@ -53,6 +53,10 @@ class Run:
             losses.append(float(self.strategy.read(facts)['sums'].means()['loss']))
         return state, losses
 
+    def held_out(self, state):
+        """The loss on the held-out text."""
+        return evaluate_state(self.strategy, self.evaluation, state, self.parts.evaluation).means()['loss']
+
     def fresh(self):
         return self.strategy.enter(self.parts.initial_state(self.config))
 
@@ -67,7 +71,7 @@ def run(text):
 def result(run):
     """(losses, the canonical state, the held-out loss) after the first steps, an epoch's end among them."""
     state, losses = run.train(run.fresh(), range(STEPS))
-    held_out = evaluate_state(run.parts, run.evaluation, state)['loss']
+    held_out = run.held_out(state)
     return losses, jax.device_get(run.strategy.leave(state)), held_out
 
 
@@ -137,7 +141,7 @@ def test_any_mesh_and_any_micro_batches_give_the_losses_and_the_carry_of_one_dev
     run = Run(text, **mesh)
     state, found = run.train(run.start, range(STEPS))
     np.testing.assert_allclose(found, losses, rtol=0, atol=1e-5)
-    assert evaluate_state(run.parts, run.evaluation, state)['loss'] == pytest.approx(held_out, abs=1e-5)
+    assert run.held_out(state) == pytest.approx(held_out, abs=1e-5)
     state = run.strategy.leave(state)
     for leaf in jax.tree.leaves(state.carry):
         assert {shard.data.shape[0] for shard in leaf.addressable_shards} == {B // mesh['data'] // mesh.get('fsdp', 1)}
@@ -160,7 +164,7 @@ def test_evaluation_reads_streams_from_nothing_and_counts_every_token_once(run):
         total += float(ops.cross_entropy(logits, stream[1:]).sum())
     disturbed = state.replace(carry=jax.tree.map(lambda x: x + jnp.ones_like(x) if x.dtype != bool else x, state.carry))
     for start in (state, disturbed):  # what training carries is no part of it
-        assert evaluate_state(run.parts, run.evaluation, start)['loss'] == pytest.approx(total / (len(tokens) - 1), rel=1e-5)
+        assert run.held_out(start) == pytest.approx(total / (len(tokens) - 1), rel=1e-5)
 
 
 def test_without_carry_the_state_has_none_and_rows_are_drawn_at_random(text):

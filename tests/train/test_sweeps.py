@@ -11,8 +11,8 @@ from tests.tiny import tiny_config
 
 
 def variants():
-    return {name: tiny_config('recurrent_regressor', data=dict(source='adding', sequence_length=8, held_out_rows=10),
-                              model=dict(cell='elman', width=width), train=dict(eval_batches=0), parallel=dict(data=1))
+    return {name: tiny_config('reader', data=dict(source='adding', sequence_length=8, held_out_rows=10),
+                              model=dict(encoder='elman', width=width), train=dict(eval_batches=0), parallel=dict(data=1))
             for name, width in (('narrow', 4), ('wide', 8))}
 
 

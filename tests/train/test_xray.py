@@ -75,7 +75,7 @@ def test_a_model_without_recurrent_layers_is_refused(tmp_path, mode, look):
 
 
 def test_cells_are_for_text(tmp_path):
-    config = tiny_config('recurrent_regressor', data=dict(source='adding', held_out_rows=8))
+    config = tiny_config('reader', data=dict(source='adding', held_out_rows=8))
     with pytest.raises(UserError, match="--mode=cells: 'adding' is no text"):
         train.find_cells(config, tmp_path)
 

@@ -1,0 +1,102 @@
+"""Sets of TensorFlow Datasets, read without TensorFlow: their text, or their text and its labels."""
+
+import dataclasses
+import socket
+import urllib.parse
+import urllib.request
+
+from seqjax.data.examples import Example, Examples
+from seqjax.errors import FieldError
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A text cut in two: what is trained on and what is held out."""
+
+    train: str
+    validation: str
+
+
+def tfds_text(name, directory):
+    """The one text feature of a set: a Text where it has a validation or a test split, otherwise a str."""
+    builder, read = _open(name, directory)
+    feature = _feature(name, builder, 'text')
+    join = lambda split: '\n'.join(record[feature].decode('utf-8') for record in read(split))
+    held_out = next((split for split in ('validation', 'test') if split in builder.info.splits), None)
+    return Text(join('train'), join(held_out)) if held_out else join('train')
+
+
+def tfds_examples(name, directory, task, held_out):
+    """The text feature of a set with its class label, or with its number where `task` is regression.
+
+    held_out(examples) -> (training examples, validation examples), for a set that has no validation split.
+    """
+    builder, read = _open(name, directory)
+    kind = dict(classification='class', regression='number').get(task)
+    if kind is None:
+        raise FieldError('data.source', f'tfds:{name}', f"sets of TFDS are read for 'classification' and 'regression', not for {task!r}")
+    text, target = _feature(name, builder, 'text'), _feature(name, builder, kind)
+    convert = builder.info.features[target].int2str if kind == 'class' else float
+
+    def examples(split):
+        if split not in builder.info.splits:
+            return []
+        return [Example(record[text].decode('utf-8'), convert(record[target])) for record in read(split)]
+
+    train, validation, test = examples('train'), examples('validation'), examples('test')
+    if not validation:
+        train, validation = held_out(train)
+    return Examples(train, validation, test, f'tfds:{name}: {len(train) + len(validation) + len(test):,} records')
+
+
+def _open(name, directory):
+    """(the builder of a set, a function: split -> its records)."""
+    import tensorflow_datasets as tfds  # here, because it takes a second to import and few runs need it
+
+    try:
+        builder = tfds.builder(name, data_dir=directory or None, file_format='array_record')
+    except (tfds.core.registered.DatasetNotFoundError, ImportError, ValueError) as error:
+        raise FieldError('data.source', f'tfds:{name}',
+                         f'{_first_line(error)} The sets are at https://www.tensorflow.org/datasets/catalog') from error
+    try:
+        _look_up_hosts(builder)
+        builder.download_and_prepare(file_format='array_record')
+    except Exception as error:  # whatever the set's own script raises: most often no network or no TensorFlow
+        raise FieldError(
+            'data.source', f'tfds:{name}',
+            f'TFDS could not build the set here ({_first_line(error)}); build it where it can be with '
+            f"'tfds build {name} --file_format=array_record', copy it here and set config.data.directory, "
+            'or write the text to a file and use file:PATH') from error
+    read = lambda split: tfds.data_source(name, data_dir=directory or None, split=split, download=False,
+                                          builder_kwargs=dict(file_format='array_record'))
+    return builder, read
+
+
+def _feature(name, builder, kind):
+    """The one feature of a set that is a text, a class or a number."""
+    import numpy as np
+    import tensorflow_datasets as tfds
+
+    features = tfds.features
+    fits = dict(text=lambda feature: isinstance(feature, features.Text),
+                **{'class': lambda feature: isinstance(feature, features.ClassLabel)},
+                number=lambda feature: isinstance(feature, features.Scalar) and np.issubdtype(feature.np_dtype, np.floating))[kind]
+    found = [key for key, feature in builder.info.features.items() if fits(feature)]
+    if len(found) != 1:
+        raise FieldError('data.source', f'tfds:{name}', f'needs exactly one {kind} feature, and the set has {found}')
+    return found[0]
+
+
+def _look_up_hosts(builder):
+    """Fails at once where the set must be downloaded and its hosts cannot be found: TFDS itself tries for minutes."""
+    if builder.is_prepared() or urllib.request.getproxies():
+        return
+    for host in sorted({urllib.parse.urlsplit(url).hostname for url in builder.url_infos or ()}):
+        try:
+            socket.getaddrinfo(host, 443)
+        except socket.gaierror as error:
+            raise OSError(f'{host} cannot be found: {error.strerror}') from None
+
+
+def _first_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
