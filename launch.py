@@ -3,7 +3,7 @@
     python launch.py --config=experiments/char_gpt.py --workdir=runs/gpt --config.model.depth=8
     python launch.py --workdir=runs/gpt --mode=eval
     python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
-    python launch.py --workdir=runs/tagger --mode=predict --input=FILE           # labels new lines; '-' reads them from a pipe
+    python launch.py --workdir=runs/tagger --mode=predict --input=FILE           # labels new lines; '-': those of a pipe
     python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
     python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
     python launch.py --config=experiments/adding.py --workdir=runs/adding        # all its variants, and a comparison
@@ -96,12 +96,12 @@ def main(argv):
 def _open_input():
     """The lines of --input; a byte that is no UTF-8 becomes a replacement character, so that no line is lost."""
     if not FLAGS.input:
-        raise UserError("--mode=predict needs --input=FILE with a line for every sequence, or --input=- to read them from a pipe")
+        raise UserError('--mode=predict: give --input=FILE with a line for every sequence, or --input=- to read them from a pipe')
     if FLAGS.input == '-':
-        sys.stdin.reconfigure(encoding='utf-8', errors='replace', newline='\n')
+        sys.stdin.reconfigure(encoding='utf-8-sig', errors='replace', newline='\n')
         return sys.stdin
     try:
-        return open(FLAGS.input, encoding='utf-8', errors='replace', newline='\n')
+        return open(FLAGS.input, encoding='utf-8-sig', errors='replace', newline='\n')
     except OSError as error:
         raise UserError(f'--input={FLAGS.input}: cannot be read ({error.strerror})') from None
 

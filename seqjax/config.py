@@ -14,13 +14,13 @@ OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum
 
 
 def defaults(model):
-    """All fields with their defaults; `config.model` has those of `model` ('gpt', 'recurrent')."""
+    """All fields with their defaults; `config.model` has those of `model`, a name of `models.MODELS`."""
     config = ConfigDict()
     config.seed = 0
-    config.task = ''               # 'language_model', 'classification', 'regression' or 'tagging'; '': what the source is for
-    config.parameters = 0          # choose model.width so that the model has about so many parameters; 0: as model.width says
+    config.task = ''              # 'language_model', 'classification', 'regression', 'tagging'; '': what the source is for
+    config.parameters = 0         # choose model.width so that the model has about so many; 0: as model.width says
     config.data = ConfigDict(dict(
-        source='python',          # an embedded set (docs/tasks.md), 'file:PATH', 'file:DIR/{train,dev,test}.tsv' or 'tfds:NAME'
+        source='python',          # an embedded set, 'file:PATH', 'file:DIR/{train,dev,test}.tsv' or 'tfds:NAME': docs/data_files.md
         directory='',             # where TFDS keeps its sets; '': its own default
         held_out=0.1,             # the part held out, where the source has no validation split; the last part of a text
         held_out_rows=1000,       # of 'adding' and 'copy', which are generated without end
@@ -31,17 +31,17 @@ def defaults(model):
         batch_size=32,            # rows of one step, over all devices
         sequence_length=64,       # tokens of a row of text; T of 'adding' and 'copy'
         carry=False,              # rows go on where those of the batch before ended, and the recurrent state with them
-        documents='',             # 'line', 'paragraph' or what ends one: rows hold several, and none sees another; '': one long text
+        documents='',             # 'line', 'paragraph' or what ends one: rows hold several, none sees another; '': one text
         # Labelled sequences are ragged:
-        batching='bucket',        # 'bucket': a few row lengths with little padding; 'pad': one; 'exact': each its own, no padding;
-                                  # 'pack', for tagging: rows as long as the longest sequence that hold several
+        batching='bucket',        # 'bucket': a few row lengths with little padding; 'pad': one; 'exact': each its own;
+                                  # 'pack', for tagging: rows as long as the longest sequence, which hold several
         shapes=4,                 # row lengths that 'bucket' may use; each is compiled once
         max_length=0,             # longer training sequences are cut to so many steps; 0: none
         spelling=0,               # characters of every word that the model sees, beside the word; 0: none
         vectors='',               # a text file of pretrained word vectors; '': none
         # How a file of labelled sequences is read:
-        format='',                # 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta' or 'folder'; '': as the file's name says
-        input_column='',          # name or number; '': see docs/tasks.md
+        format='',                # 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta', 'folder'; '': as the file's name says
+        input_column='',          # name or number; '': see docs/data_files.md
         target_column='',
         split_column='',
         label_file='',            # beside a FASTA file of sequences, one with a label for every residue,
@@ -53,7 +53,7 @@ def defaults(model):
     config.train = ConfigDict(dict(
         steps=1000,
         eval_every=250,           # 0: only at the end
-        eval_batches=0,           # 0: the whole held-out text
+        eval_batches=0,           # 0: the whole validation split
         save_every=250,           # 0: only at the end
         xray_every=0,             # how far gradients reach back through recurrent layers (docs/gradient_xray.md); 0: never
         keep_latest=2,            # checkpoints
@@ -156,22 +156,23 @@ def _check_task(config):
 
 def _check_labelled(config):
     """What concerns words and documents must fit the task and the model."""
-    options, labelled = config.data, task_name(config) != 'language_model' and config.data.source not in data.GENERATORS
-    for field, used, meaning in (('spelling', labelled, 'of labelled words'), ('vectors', labelled, 'of labelled words'),
-                                 ('max_length', labelled, 'of labelled sequences'),
-                                 ('documents', not labelled, 'of the text of a language model')):
-        if options[field] and not used:
-            raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the task is '
-                             f'{task_name(config)}; set it to {type(options[field])()!r}')
+    options, text = config.data, task_name(config) == 'language_model'
+    kind = 'generated' if options.source in data.GENERATORS else 'text' if text else 'labelled'
+    for field, of_kind, meaning in (('spelling', 'labelled', 'of labelled words'), ('vectors', 'labelled', 'of labelled words'),
+                                    ('max_length', 'labelled', 'of labelled sequences'),
+                                    ('documents', 'text', 'of the text of a language model')):
+        if options[field] and kind != of_kind:
+            raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the data is '
+                             f'{options.source!r} for {task_name(config)}; set it to {type(options[field])()!r}')
     if options.documents and config.model.name not in models.PACKING:
-        raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a row '
-                         f"apart; set it to '', or use a model that can: {', '.join(models.PACKING)}")
+        raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a '
+                         f"row apart; set it to '', or use a model that can: {', '.join(models.PACKING)}")
     if options.documents and options.carry:
         raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
                          "config.data.documents to ''")
     if options.batching == 'pack' and task_name(config) != 'tagging':
-        raise FieldError('config.data.batching', 'pack', f'puts several sequences in a row, and {task_name(config)} has one answer '
-                         "for a row; write 'bucket'")
+        raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the task '
+                         f"is {task_name(config)}; write 'bucket'")
     if bool(options.spelling) != bool(config.model.get('character_encoder')):
         raise FieldError('config.data.spelling', options.spelling, 'goes together with config.model.character_encoder='
                          f'{config.model.get("character_encoder")!r}; set both or neither')
@@ -217,10 +218,11 @@ def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.
     What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.
     """
     ours, theirs = flatten(ours), flatten(theirs)
+    ignored = lambda field: field in ignore or field.partition('.')[0] in ignore
     # The name of the model explains the rest, so it comes first.
     fields = sorted(ours.keys() | theirs.keys(), key=lambda field: (field != 'model.name', field))
     return [(field, ours.get(field), theirs.get(field)) for field in fields
-            if ours.get(field) != theirs.get(field) and not field.startswith(ignore)]
+            if ours.get(field) != theirs.get(field) and not ignored(field)]
 
 
 def flatten(config):

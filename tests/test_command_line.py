@@ -13,11 +13,27 @@ from seqjax.errors import UserError
     ('trian.steps', "no section 'trian' in config; did you mean 'train'?"),
     ('learning_rate', "no field 'learning_rate' in config; did you mean 'optimizer.learning_rate'?"),
     ('sed', "no field 'sed' in config; did you mean 'seed'?"),
-    ('zzzz', "no field 'zzzz' in config; choose one of: data, decode, model, optimizer, parallel, seed, task, train"),
+    ('zzzz', "no field 'zzzz' in config; choose one of: data, decode, model, optimizer, parallel, parameters, seed, task, "
+     'train'),
     ('seed.x', "no section 'seed' in config; choose one of: data, decode, model, optimizer, parallel, train"),
 ])
 def test_the_sentence_for_an_unknown_field_says_what_was_meant(path, sentence):
     assert command_line.unknown_field(path, configs.defaults('gpt')) == sentence
+
+
+@pytest.mark.parametrize('words', [
+    [], ['--mode=eval', '--workdir=x'], ['--config.seed=1', '--config.seed=1'], ['--config.data.source={a,b}.tsv'],
+    ['--config.seed=1', '--config.data.split_seed=2'], ['train', 'train'],
+])
+def test_a_field_may_be_given_once_or_twice_the_same(words):
+    command_line.check_repeated(words)
+
+
+def test_a_field_with_two_values_is_refused():
+    with pytest.raises(UserError) as caught:
+        command_line.check_repeated(['--config.data.source=file:a.tsv', '--mode=train', '--config.data.source=file:b.tsv'])
+    assert str(caught.value) == ('--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes '
+                                 'around a value with braces')
 
 
 def test_changes_of_the_command_line_reach_a_variant():

@@ -97,11 +97,65 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('data.carry', True, "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that has "
                          'one: recurrent'),
     ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),
+    ('parameters', -1, 'config.parameters=-1: must be a positive number, or 0 for off'),
+    ('data.split', 'tests', "config.data.split='tests': did you mean 'test'?"),
+    ('data.split', 'train', "config.data.split='train': choose one of: test, validation"),
+    ('data.batching', 'buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
+    ('data.on_error', 'ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
+    ('data.batching', 'pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task "
+                              "is language_model; write 'bucket'"),
+    ('data.spelling', 5, "config.data.spelling=5: is a matter of labelled words, and the data is 'python' for language_model; "
+                         'set it to 0'),
+    ('data.vectors', 'x', "config.data.vectors='x': is a matter of labelled words, and the data is 'python' for language_model; "
+                          "set it to ''"),
+    ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
+                           'language_model; set it to 0'),
 ])
 def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
     with pytest.raises(FieldError) as caught:
         configs.validate(with_value(field, value))
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('model, task, changes, sentence', [
+    ('unshared', '', dict(documents='line'), "config.data.documents='line': 'unshared' cannot keep the documents of a row apart; "
+     "set it to '', or use a model that can: gpt, recurrent, per_step"),
+    ('recurrent', '', dict(documents='line', carry=True),
+     "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
+    ('recurrent', '', dict(source='copy', documents='line'),
+     "config.data.documents='line': is a matter of the text of a language model, and the data is 'copy' for language_model; set "
+     "it to ''"),
+    ('reader', '', dict(source='adding', max_length=5),
+     "config.data.max_length=5: is a matter of labelled sequences, and the data is 'adding' for regression; set it to 0"),
+    ('reader', '', dict(source='reviews', documents='line'),
+     "config.data.documents='line': is a matter of the text of a language model, and the data is 'reviews' for classification; "
+     "set it to ''"),
+    ('reader', '', dict(source='reviews', spelling=8),
+     "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or neither"),
+    ('reader', '', dict(source='reviews', batching='pack'),
+     "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task is classification; write "
+     "'bucket'"),
+    ('reader', 'tagging', dict(source='reviews'),
+     "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
+     'moving_digits'),
+    ('reader', 'language_model', dict(source='cldr'),
+     "config.task='language_model': the set 'cldr' is for: classification; embedded sets for language_model: python, copy"),
+    ('reader', 'classification', dict(source='adding'),
+     "config.task='classification': the set 'adding' is for: regression; embedded sets for classification: cldr, reviews, "
+     'moving_digits'),
+    ('gpt', '', dict(source='reviews'),
+     "config.model.name='gpt': cannot learn 'classification', which the data is for; models that can: reader"),
+])
+def test_data_that_does_not_fit_its_task_or_its_model_is_refused(model, task, changes, sentence):
+    with pytest.raises(FieldError) as caught:
+        configs.validate(tiny_config(model, task=task, data=changes))
+    assert str(caught.value) == sentence
+
+
+def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
+    configs.validate(tiny_config('reader', task='classification', data=dict(source='file:x.tsv', tokenizer='word', spelling=8),
+                                 model=dict(character_encoder='conv')))
+    configs.validate(tiny_config('reader', task='tagging', data=dict(source='peptides', batching='pack')))
 
 
 def test_unset_hyperparameters_are_possible():
@@ -166,7 +220,8 @@ def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
     ('optimizer.learning_rate', 0.5, True), ('optimizer.b1', 0.5, True), ('train.accumulate', 2, True),
     ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.eval_batches', 9, False), ('train.save_every', 9, False),
     ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False),
-    ('parallel.fsdp', 2, False), ('decode.top_k', 3, False),
+    ('parallel.fsdp', 2, False), ('decode.top_k', 3, False), ('data.split', 'test', False), ('data.split_seed', 1, True),
+    ('data.split_column', 'part', True), ('parameters', 9, True), ('task', 'tagging', True),
 ])
 def test_two_configs_differ_where_the_experiment_does(field, value, counts):
     before = configs.defaults('gpt')
@@ -203,6 +258,7 @@ def test_rows_of_a_generated_set_cannot_be_carried():
 
 @pytest.mark.parametrize('source, task, expected', [
     ('python', '', 'language_model'), ('file:x', '', 'language_model'), ('adding', '', 'regression'),
-    ('copy', '', 'language_model'), ('python', 'regression', 'regression')])
+    ('copy', '', 'language_model'), ('python', 'regression', 'regression'), ('peptides', '', 'regression'),
+    ('peptides', 'tagging', 'tagging'), ('cldr', '', 'classification'), ('tfds:x', '', 'language_model')])
 def test_the_task_is_the_one_that_is_named_or_the_one_that_the_source_is_for(source, task, expected):
     assert configs.task_name(tiny_config(data=dict(source=source), task=task)) == expected

@@ -40,6 +40,7 @@ def test_every_dependency_has_its_reason():
 @pytest.mark.parametrize('page, prints', [
     ('README.md', 'models in JAX'),  # it has learned the page
     ('docs/recurrent.md', '(4, 20, 16)'),
+    ('docs/tasks.md', 'good'),
     ('docs/weights_from_torch.md', 'True\n<All keys matched successfully>'),
 ])
 def test_the_code_on_a_page_runs(page, prints):

@@ -17,10 +17,11 @@ import pytest
 
 import seqjax.train
 from seqjax import experiment_files
+from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
 from tests.tiny import write_text
 
 ROOT = pathlib.Path(__file__).parent.parent
-GPT, LSTM = ROOT / 'experiments' / 'char_gpt.py', ROOT / 'experiments' / 'char_lstm.py'
+GPT, READER = ROOT / 'experiments' / 'char_gpt.py', ROOT / 'experiments' / 'language_id.py'
 SIZES = ['--config.model.width=16', '--config.model.depth=1', '--config.data.sequence_length=16',
          '--config.data.batch_size=8', '--config.train.steps=4', '--config.train.eval_batches=2',
          '--config.optimizer.warmup_steps=0']
@@ -101,6 +102,7 @@ def folder(tmp_path_factory):
     """Texts, experiments and directories, good and bad."""
     path = tmp_path_factory.mktemp('launch')
     write_text(path / 'text.txt')
+    write_labelled(path / 'trees.jsonl', 'classification')
     (path / 'empty.txt').write_text('')
     (path / 'latin.txt').write_bytes('né'.encode('latin-1') * 100)
     (path / 'short.txt').write_text('abc')
@@ -191,7 +193,7 @@ MISTAKES = [
     ('--stpes=5', 'no flag --stpes; did you mean --config.train.steps?'),
     ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
     ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
-    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|xray|cells>'),
+    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|predict|xray|cells>'),
     ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
     ('--cpu_devices=-1', '--cpu_devices=-1: -1 is not a non-negative integer'),
     ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
@@ -199,6 +201,15 @@ MISTAKES = [
     ('--processes=2', '--processes=2 --process=0: give --coordinator=HOST:PORT of process 0 too'),
     ('--mode=eval', 'no run is here (no config.json); train one first with --config=FILE'),
     ('--mode=generate', 'no run is here (no config.json); train one first with --config=FILE'),
+    ('--config.data.documents=line --config.data.tokenizer=byte --config.data.source=file:{folder}/short.txt',
+     "config.data.documents='line': the held-out text has no document of two tokens or more"),
+    ('--config.data.batching=pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and"),
+    ('--config.data.spelling=4', "config.data.spelling=4: is a matter of labelled words, and the data is 'file:"),
+    ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split"),
+    ('--config.parameters=-5', 'config.parameters=-5: must be a positive number, or 0 for off'),
+    ('--config.parameters=many', '--config.parameters=many: must be a whole number'),
+    ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
+     '--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes around a value with'),
 ]
 
 
@@ -211,7 +222,64 @@ def test_a_mistake_in_a_new_run_is_one_sentence(words, sentence, launch, folder,
     workdir = tmp_path / 'run'
     good = [f'--config={GPT}', f'--workdir={workdir}', *SIZES, f'--config.data.source=file:{folder / "text.txt"}',
             f'--config.data.directory={tmp_path / "tfds"}']
-    assert_refused(launch, [*good, *words.format(folder=folder).split(' ')], sentence, workdir, monkeypatch)
+    assert_refused(launch, instead(good, words.format(folder=folder).split(' ')), sentence, workdir, monkeypatch)
+
+
+def instead(good, words):
+    """The good words but for those that set a field again, and the others."""
+    again = {word.partition('=')[0] for word in words}
+    return [*(word for word in good if word.partition('=')[0] not in again), *words]
+
+
+# The same after a good command that starts a reader of labelled texts.
+
+LABELLED_MISTAKES = [
+    ('--config.data.batching=buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
+    ('--config.data.batching=pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the "
+                                    "task is classification; write 'bucket'"),
+    ('--config.data.on_error=ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
+    ('--config.data.split=tests', "config.data.split='tests': did you mean 'test'?"),
+    ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split is "
+                                 'measured once, at the end; leave it out, or use --mode=eval'),
+    ('--config.data.shapes=0', 'config.data.shapes=0: must be at least 1'),
+    ('--config.data.documents=line', "config.data.documents='line': is a matter of the text of a language model, and the data is"),
+    ('--config.data.spelling=8', "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or "),
+    ('--config.data.spelling=8 --config.model.character_encoder=conv',
+     "config.data.spelling=8: needs words; set it to 0, or data.tokenizer to 'word'"),
+    ('--config.data.tokenizer=words', "config.data.tokenizer='words': no such tokenizer; did you mean 'word'?"),
+    ('--config.data.vectors=none.txt', "config.data.vectors='none.txt': are of words, and data.tokenizer='char'; write 'word'"),
+    ('--config.data.vectors=none.txt --config.data.tokenizer=word', "config.data.vectors='none.txt': no such file (looked in "),
+    ('--config.data.format=jsnl', "config.data.format='jsnl': did you mean 'jsonl'?"),
+    ('--config.data.format=tsv', "/trees.jsonl': line 1: has 1 column and 2 are needed; fix it, or set config.data.on_error=skip"),
+    ('--config.data.target_column=labl', "config.data.target_column='labl': "),
+    ('--config.data.label_file=x', "config.data.label_file='x': means nothing for the format jsonl of "),
+    ('--config.data.source=file:{folder}/none.tsv', "/none.tsv': no such file (looked in "),
+    ('--config.data.source=file:{folder}/{{train,dev}}.tsv', "/train.tsv': no such file (looked in "),
+    ('--config.data.source=file:{folder}/text.txt', "/text.txt': the format text has no labels for classification; those that"),
+    ('--config.data.source=web:x', "config.data.source='web:x': write 'file:PATH' or 'tfds:NAME', or name an embedded set: cldr, "
+                                   'reviews, moving_digits'),
+    ('--config.data.source=python', "config.task='classification': the set 'python' is for: language_model; embedded sets for "),
+    ('--config.data.source=adding', "config.task='classification': the set 'adding' is for: regression; embedded sets for "),
+    ('--config.task=regression', "/trees.jsonl': line 1: the target is no finite number: '"),
+    ('--config.task=tagging --config.model.pooling=last', "/trees.jsonl': line 1: labels and steps are not as many: "),
+    ('--config.task=tagging', "config.model.pooling='max': makes one answer of a row, and the data has a label for every step"),
+    ('--config.task=language_model', "config.model.name='reader': cannot learn 'language_model', which the data is for"),
+    ('--config.model.encoder=grru', "config.model.encoder='grru': no such encoder; did you mean 'gru'?"),
+    ('--config.model.heads=2', "config.model.heads=2: is for attention encoders, and encoder='gru'; leave it at 4"),
+    ('--config.model.crf=true', 'config.model.crf=True: is for labels of every step, and the data has one answer a row'),
+    ('--config.parameters=5', 'config.parameters=5: the narrowest model has '),
+    ('--config.data.batch_size=12', 'config.data.batch_size=12: must be a multiple of 8: data x fsdp = 8 shards'),
+    ('--mode=predict', '--mode=predict: give --input=FILE with a line for every sequence, or --input=- to read them from a pipe'),
+    ('--mode=predict --input={folder}/text.txt', 'no run is here (no config.json); train one first with --config=FILE'),
+]
+
+
+@pytest.mark.parametrize('words, sentence', LABELLED_MISTAKES, ids=[words for words, _ in LABELLED_MISTAKES])
+def test_a_mistake_in_a_run_over_labelled_texts_is_one_sentence(words, sentence, launch, folder, tmp_path, monkeypatch):
+    good = [f'--config={READER}', f'--workdir={tmp_path / "run"}', '--config.data.batch_size=8', '--config.model.width=8',
+            f'--config.data.source=file:{folder / "trees.jsonl"}']
+    words = instead(good, words.format(folder=folder).split(' '))
+    assert_refused(launch, words, sentence, tmp_path / 'run', monkeypatch)
 
 
 def test_a_compilation_would_be_seen():
@@ -287,6 +355,13 @@ COMMANDS = [
      "no field 'temperature' in config; did you mean 'decode.temperature'?"),
     ('--workdir={trained} --mode=generate --temperature=0',
      'no flag --temperature; did you mean --config.decode.temperature?'),
+    ('--workdir={trained} --mode=predict', '--mode=predict: give --input=FILE with a line for every sequence'),
+    ('--workdir={trained} --mode=predict --input=', '--mode=predict: give --input=FILE with a line for every sequence'),
+    ('--workdir={trained} --mode=predict --input={folder}/none.txt',
+     '/none.txt: cannot be read (No such file or directory)'),
+    ('--workdir={trained} --mode=predict --input={folder}', ': cannot be read (Is a directory)'),
+    ('--workdir={trained} --mode=predict --input={folder}/text.txt',
+     '/trained: the run has not learned to label sequences (it has no encoding.json)'),
     ('--workdir={trained} --mode=generate prompt=a', "'prompt=a' is left over: options are written --name=value, as in "
      '--config.decode.prompt=a'),
 ]
@@ -394,6 +469,31 @@ def test_none_takes_back_what_an_experiment_sets(launch, folder, tmp_path, monke
     code, _, err = run_here(launch, [f'--config={GPT}', f'--workdir={tmp_path}', '--config.optimizer.b2=None'], monkeypatch)
     assert code == 0, err
     assert seen[0].optimizer.b2 is None
+
+
+# ------------------------------------------------------------------------------------------------ new lines
+
+@pytest.fixture(scope='module')
+def classifier(tmp_path_factory):
+    """The directory of a run that labels texts."""
+    path = tmp_path_factory.mktemp('labelled')
+    untrained_run(labelled_config(write_labelled(path / 'trees.jsonl', 'classification'), 'classification'), path / 'run')
+    return path / 'run'
+
+
+@pytest.mark.parametrize('source', ['file', 'pipe'])
+def test_every_line_is_answered_with_one_object_whatever_its_bytes(source, launch, classifier, tmp_path, monkeypatch):
+    content = b'\xef\xbb\xbfabc\n\nab\xff\r\n' + 'é🙂\u2028d'.encode() + b'\nh'
+    (tmp_path / 'lines.txt').write_bytes(content)
+    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content), encoding='ascii'))
+    before = snapshot(classifier)
+    words = [f'--workdir={classifier}', '--mode=predict', f'--input={tmp_path / "lines.txt" if source == "file" else "-"}']
+    code, out, err = run_here(launch, words, monkeypatch)
+    assert code == 0, err
+    found = [json.loads(line) for line in out.split('\n')[:-1]]
+    assert [answer['input'] for answer in found] == ['abc', '', 'ab\N{REPLACEMENT CHARACTER}', 'é🙂\u2028d', 'h']
+    assert found[1] == dict(input='', label=None, reason='an empty line') and 'é🙂' in out
+    assert all(answer['label'] in LETTERS for answer in found if answer['input']) and snapshot(classifier) == before
 
 
 # ------------------------------------------------------------------------------------------------ variants

@@ -2,10 +2,12 @@
 
     classification   always the most frequent class; multinomial naive Bayes on how often each token occurs
     tagging          always the most frequent label; the most frequent label of each token
-    regression       ridge regression on one-hot features, a feature for every token at every place
+    regression       ridge regression on one-hot features, a feature for every token at every place; none where training
+                     rows have more than MOST_FEATURES, for which it takes too long
 
 All are fitted to the training rows. The strength of the ridge is the one with the best Spearman correlation on the
-validation rows. Rows: what `data.Encoding.row` returns; frames have no tokens to count, and get the most frequent class only.
+validation rows. Rows: what `data.Encoding.row` returns; frames have no tokens to count, and get the most frequent class
+only.
 """
 
 import numpy as np
@@ -13,10 +15,11 @@ import numpy as np
 from seqjax.tasks import scores
 
 STRENGTHS = 10.0 ** np.arange(-3, 5)
+MOST_FEATURES = 5000
 
 
 def baselines(task, rows):
-    """{'eval/majority_accuracy': ..., 'test/ridge_spearman': ...} for {'train': [...], 'validation': [...], 'test': [...]}."""
+    """{'eval/majority_accuracy': ..., 'test/ridge_spearman': ...} for the rows {'train': [...], 'validation': [...], ...}."""
     fit = dict(classification=_classification, tagging=_tagging, regression=_regression)[task]
     splits = dict(eval=rows['validation'], test=rows['test'])
     return {f'{name}/{score}': value for name, split in splits.items() if split
@@ -55,11 +58,11 @@ def _tagging(train, _, rows):
 def _regression(train, validation, rows):
     if _tokens(train[0]) is None:
         return {}
-    longest = max(len(_tokens(row)) for row in (*train, *validation, *rows))
     vocabulary = 1 + max(int(_tokens(row).max(initial=0)) for row in (*train, *validation, *rows))
-    features = [_one_hot(split, longest, vocabulary) for split in (train, validation, rows)]
-    varying = np.ptp(features[0], axis=0) > 0
-    X, X_validation, X_rows = (each[:, varying].astype(np.float64) for each in features)
+    seen = np.unique(np.concatenate([_features(row, vocabulary) for row in train]))
+    if len(seen) > MOST_FEATURES:
+        return {}
+    X, X_validation, X_rows = (_one_hot(split, vocabulary, seen) for split in (train, validation, rows))
     centre, y = X.mean(axis=0), _targets(train).astype(np.float64)
     values, vectors = np.linalg.eigh((X - centre).T @ (X - centre))
     projected = vectors.T @ ((X - centre).T @ (y - y.mean()))
@@ -83,9 +86,17 @@ def _tokens(row):
     return inputs if inputs.ndim == 1 else None
 
 
-def _one_hot(rows, longest, vocabulary):
-    made = np.zeros((len(rows), longest, vocabulary), np.int8)
+def _features(row, vocabulary):
+    """A number for every (place, token) of a row."""
+    tokens = _tokens(row)
+    return np.arange(len(tokens)) * vocabulary + tokens
+
+
+def _one_hot(rows, vocabulary, seen):
+    """[rows, features], of the features that were seen in training, which are sorted."""
+    made = np.zeros((len(rows), len(seen)))
     for row, place in zip(rows, made):
-        tokens = _tokens(row)
-        place[np.arange(len(tokens)), tokens] = 1
-    return made.reshape(len(rows), -1)
+        features = _features(row, vocabulary)
+        at = np.searchsorted(seen, features).clip(max=len(seen) - 1)
+        place[at[seen[at] == features]] = 1
+    return made

@@ -2,6 +2,8 @@
 
 from seqjax.analysis import figures
 
+COLUMNS = ('eval/loss', 'eval/accuracy', 'test/accuracy', 'test/macro_f1', 'eval/spearman', 'test/spearman',
+           'test/ridge_spearman', 'parameters', 'flops_per_step', 'steps', 'seconds')
 LOG_SCALE_FROM = 10  # the largest loss over the smallest
 
 
@@ -28,8 +30,10 @@ def plot_comparison(curves, path, unit='nats per token'):
     figures.save(figure, path)
 
 
-def comparison_table(results, columns=('eval/loss', 'parameters', 'steps', 'seconds')):
-    """The final numbers as text, a line a run. results: {name: what its result.json holds}."""
+def comparison_table(results, columns=COLUMNS):
+    """The final numbers as text, a line a run. results: {name: what its result.json holds}; columns that no run has are
+    left out."""
+    columns = [column for column in columns if any(result.get(column) is not None for result in results.values())]
     rows = [('', *columns)]
     rows += [(name, *(_short(result.get(column)) for column in columns)) for name, result in results.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

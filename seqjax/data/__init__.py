@@ -15,8 +15,8 @@ from seqjax.data.synthetic import GENERATORS, Synthetic
 from seqjax.data.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer
 from seqjax.data.windows import Windows, evaluation_batches, prefetched, training_batches
 
-__all__ = ['BPETokenizer', 'ByteTokenizer', 'CharTokenizer', 'Corpus', 'Documents', 'EMBEDDED', 'Encoding', 'Example', 'Examples',
-           'GENERATORS', 'Labelled', 'Packed', 'Ragged', 'SymbolTokenizer', 'Synthetic', 'Text', 'Windows', 'bucket_lengths',
+__all__ = ['BPETokenizer', 'ByteTokenizer', 'CharTokenizer', 'Corpus', 'Documents', 'EMBEDDED', 'Encoding', 'Example',
+           'Examples', 'GENERATORS', 'Labelled', 'Packed', 'Ragged', 'SymbolTokenizer', 'Synthetic', 'Text', 'Windows', 'bucket_lengths',
            'check_task', 'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'load', 'load_corpus',
            'load_examples', 'load_labelled', 'load_text', 'pack', 'plan_buckets', 'prefetched', 'read_examples',
            'training_batches', 'training_streams']

@@ -119,9 +119,8 @@ class Ragged:
         return steps.map(batch)
 
     def _batch(self, rows, k):
-        made = [self.row(int(i)) if i >= 0 else empty(self.row(int(self._members[k][0]))) for i in rows]
-        lengths = np.where(rows >= 0, np.asarray(self.lengths)[rows], 0).astype(np.int32)
-        return {**_stacked(made, self.buckets[k]), 'lengths': lengths}
+        made = [self.row(int(i)) for i in rows if i >= 0] or [empty(self.row(int(self._members[k][0])))]
+        return padded(made, self.buckets[k], len(rows))
 
 
 class _Order:
@@ -165,6 +164,18 @@ def _buckets_of(lengths, buckets):
     if np.max(lengths, initial=0) > buckets[-1]:
         raise ValueError(f'a row has {np.max(lengths)} steps, and the longest bucket {buckets[-1]}')
     return np.searchsorted(buckets, lengths)
+
+
+def padded(rows, length, count):
+    """A batch of `count` rows of `length` steps: these rows, and as many empty ones as it takes. See `Ragged`."""
+    filled = [*rows, *[empty(rows[0])] * (count - len(rows))]
+    return {**_stacked(filled, length), 'lengths': np.array([length_of(row) for row in filled], np.int32)}
+
+
+def length_of(row):
+    """The steps of a row."""
+    inputs = row['inputs']
+    return len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
 
 
 def _stacked(values, length):

@@ -5,6 +5,8 @@ import socket
 import urllib.parse
 import urllib.request
 
+import numpy as np
+
 from seqjax.data.examples import Example, Examples
 from seqjax.errors import FieldError
 
@@ -34,19 +36,19 @@ def tfds_examples(name, directory, task, held_out):
     builder, read = _open(name, directory)
     kind = dict(classification='class', regression='number').get(task)
     if kind is None:
-        raise FieldError('data.source', f'tfds:{name}', f"sets of TFDS are read for 'classification' and 'regression', not for {task!r}")
+        raise FieldError('data.source', f'tfds:{name}',
+                         f"sets of TFDS are read for 'classification' and 'regression', not for {task!r}")
     text, target = _feature(name, builder, 'text'), _feature(name, builder, kind)
     convert = builder.info.features[target].int2str if kind == 'class' else float
-
-    def examples(split):
-        if split not in builder.info.splits:
-            return []
-        return [Example(record[text].decode('utf-8'), convert(record[target])) for record in read(split)]
-
-    train, validation, test = examples('train'), examples('validation'), examples('test')
+    has_label = lambda record: kind == 'number' or record[target] >= 0  # GLUE keeps those of its test splits, and writes -1
+    splits = [list(read(split)) if split in builder.info.splits else [] for split in ('train', 'validation', 'test')]
+    train, validation, test = ([Example(record[text].decode('utf-8'), convert(record[target]))
+                                for record in split if has_label(record)] for split in splits)
+    without = sum(not has_label(record) for split in splits for record in split)
     if not validation:
         train, validation = held_out(train)
-    return Examples(train, validation, test, f'tfds:{name}: {len(train) + len(validation) + len(test):,} records')
+    return Examples(train, validation, test, f'tfds:{name}: {len(train) + len(validation) + len(test):,} records'
+                    + (f', {without:,} without a label left out' if without else ''))
 
 
 def _open(name, directory):
@@ -74,14 +76,11 @@ def _open(name, directory):
 
 def _feature(name, builder, kind):
     """The one feature of a set that is a text, a class or a number."""
-    import numpy as np
-    import tensorflow_datasets as tfds
+    from tensorflow_datasets import features
 
-    features = tfds.features
-    fits = dict(text=lambda feature: isinstance(feature, features.Text),
-                **{'class': lambda feature: isinstance(feature, features.ClassLabel)},
-                number=lambda feature: isinstance(feature, features.Scalar) and np.issubdtype(feature.np_dtype, np.floating))[kind]
-    found = [key for key, feature in builder.info.features.items() if fits(feature)]
+    kinds = {'text': features.Text, 'class': features.ClassLabel, 'number': features.Scalar}
+    found = [key for key, feature in builder.info.features.items()
+             if isinstance(feature, kinds[kind]) and (kind != 'number' or np.issubdtype(feature.np_dtype, np.floating))]
     if len(found) != 1:
         raise FieldError('data.source', f'tfds:{name}', f'needs exactly one {kind} feature, and the set has {found}')
     return found[0]

@@ -116,8 +116,9 @@ def load_corpus(options, tokenizer=None):
     same = dict(tokenizer=tokenizer, source=options.source, sha256=digest, steps=options.sequence_length)
     if not options.documents:
         return Corpus(tokenizer.encode(text.train), tokenizer.encode(text.validation), carry=options.carry, **same)
+    separator = SEPARATORS.get(options.documents, options.documents)
     (train, train_ends), (validation, validation_ends) = (
-        _document_tokens(tokenizer, part, SEPARATORS.get(options.documents, options.documents)) for part in (text.train, text.validation))
+        _document_tokens(tokenizer, part, separator) for part in (text.train, text.validation))
     return Corpus(train, validation, documents=options.documents, train_ends=train_ends, validation_ends=validation_ends,
                   **same)
 

@@ -33,7 +33,7 @@ class Encoding:
         """A text, words or frames -> tokens [T], frames [T, D], or dict(words=[T], characters=[T, C])."""
         if self.tokenizer is None:
             return np.asarray(sequence, np.float32)
-        tokens = self.tokenizer.encode(sequence)
+        tokens = self.tokenizer.encode(sequence) + self._shift
         if self.spelling is None:
             return tokens
         characters = np.zeros((len(tokens), self.spelling_length), np.int32)
@@ -54,9 +54,14 @@ class Encoding:
         return dict(inputs=inputs, targets=np.array([number.get(label, 0) for label in example.target], np.int32),
                     weights=np.array([label is not None for label in example.target], np.float32))
 
+    @property
+    def _shift(self):
+        """Models take token 0 for padding and 1 for unknown: bytes and byte pairs, which have neither, move up by two."""
+        return 0 if isinstance(self.tokenizer, tokenizers.SymbolTokenizer) else 2
+
     def for_model(self):
         """What the data decides about a model."""
-        return dict(vocabulary=self.tokenizer and self.tokenizer.vocabulary, outputs=len(self.classes) or 1,
+        return dict(vocabulary=self.tokenizer and self.tokenizer.vocabulary + self._shift, outputs=len(self.classes) or 1,
                     per_step=self.task == 'tagging', characters=self.spelling and self.spelling.vocabulary, table=self.table)
 
     def for_task(self):
@@ -96,9 +101,16 @@ def learn(task, examples, options):
     labels = [example.target for example in examples]
     names = {label for row in labels for label in row if label is not None} if task == 'tagging' else set(labels)
     if len(names) < 2:
-        raise FieldError('data.source', options.source, f'has one class, {", ".join(map(repr, names))}; there is nothing to tell '
-                         'apart')
+        raise FieldError('data.source', options.source,
+                         f'has one class, {", ".join(map(repr, names))}; there is nothing to tell apart')
     return Encoding(**same, classes=tuple(sorted(names)))
+
+
+def with_vectors(saved, options):
+    """The saved encoding with the vectors themselves, of which it keeps the shape: a run may have no parameters yet."""
+    if saved.table is None:
+        return saved
+    return dataclasses.replace(saved, table=load_word_vectors(options.vectors, saved.tokenizer.symbols)[0])
 
 
 def _tokenizer(task, sequences, options):

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from seqjax.data import batching, encoding, packing
+from seqjax.data.batching import length_of
 from seqjax.data.lines import plural
 from seqjax.errors import FieldError
 
@@ -33,8 +34,10 @@ class Labelled:
 
     @property
     def steps(self):
-        """The mean length of a training sequence."""
-        return float(np.mean(self._lengths('train')))
+        """The mean number of real steps in a training row."""
+        lengths = self._lengths('train')
+        rows = len(self._packed('train', ('train',), 1).rows) if self.batching == 'pack' else len(lengths)
+        return float(lengths.sum() / rows)
 
     @property
     def shapes(self):
@@ -48,13 +51,14 @@ class Labelled:
     @property
     def has_gaps(self):
         """Whether some steps have no label."""
-        return self.encoding.task == 'tagging' and any((row['weights'] == 0).any() for row in self.rows['train'])
+        return self.encoding.task == 'tagging' and any((row['weights'] == 0).any() for rows in self.rows.values() for row in rows)
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         return self._batches('train', ('train',), batch_size, lambda made: made.training(seed, process, processes))
 
     def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
-        return self._batches(split, ('validation', 'test'), batch_size, lambda made: made.evaluation(limit, process, processes))
+        return self._batches(split, ('validation', 'test'), batch_size,
+                             lambda made: made.evaluation(limit, process, processes))
 
     def for_model(self):
         return self.encoding.for_model()
@@ -87,8 +91,8 @@ class Labelled:
         real = (self._packed('train', ('train',), 1).efficiency() if self.batching == 'pack' else
                 batching.efficiency(lengths, self._buckets('train')))
         sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if rows)
-        return (f'{sizes} sequences of {lengths.min()} to {lengths.max()} steps in {self.shapes[0]} + {self.shapes[1]} shapes, '
-                f'{real:.0%} of their positions real')
+        return (f'{sizes} sequences of {lengths.min()} to {lengths.max()} steps in {self.shapes[0]} + {self.shapes[1]} '
+                f'shapes, {real:.2%} of their positions real')
 
     def _lengths(self, split):
         return np.array([length_of(row) for row in self.rows[split]], np.int32)
@@ -115,7 +119,8 @@ def _with_lengths(batch):
 
 def load_labelled(examples, task, options, saved=None):
     """Encodes the examples with the `saved` encoding, or with one learned from their training part."""
-    how = saved or encoding.learn(task, examples.train, options)
+    how = encoding.with_vectors(saved, options) if saved else encoding.learn(task, examples.train, options)
+    _check_labels(how, examples, options)
     report, rows = examples.report, {}
     for split in ('train', 'validation', 'test'):
         rows[split] = [how.row(example) for example in getattr(examples, split)]
@@ -124,13 +129,19 @@ def load_labelled(examples, task, options, saved=None):
         rows['train'] = [first_steps(row, options.max_length) for row in rows['train']]
         report += f'; {plural(cut, "training sequence")} cut to {options.max_length} steps'
     if empty := sum(length_of(row) == 0 for row in rows['train']):
-        raise FieldError('data.source', options.source, f'{plural(empty, "training sequence")} {"is" if empty == 1 else "are"} empty')
+        raise FieldError('data.source', options.source, f'{plural(empty, "training sequence")} of no steps')
     return Labelled(options.source, how, rows, options.batching, options.shapes, report)
 
 
-def length_of(row):
-    """The steps of a row."""
-    return len(jax.tree.leaves(row['inputs'])[0])
+def _check_labels(how, examples, options):
+    """Refuses labels that the encoding does not know: it was learned from other examples, or from training ones alone."""
+    if how.task == 'regression':
+        return
+    every = [example.target for example in (*examples.train, *examples.validation, *examples.test)]
+    found = {label for row in every for label in row} if how.task == 'tagging' else set(every)
+    if unknown := sorted(found - {None, *how.classes}):
+        raise FieldError('data.source', options.source, f'has the label {unknown[0]!r}, which was not learned; there are: '
+                         f'{", ".join(how.classes)}')
 
 
 def first_steps(row, steps):

@@ -62,7 +62,8 @@ def load_examples(options, task):
     if kind == 'tfds' and name:
         return tfds_examples(name, options.directory, task,
                              functools.partial(hold_out, task=task, part=options.held_out, seed=options.split_seed))
-    raise FieldError('data.source', options.source, f"write 'file:PATH' or 'tfds:NAME', or name an embedded set: {_embedded(task)}")
+    raise FieldError('data.source', options.source, f"write 'file:PATH' or 'tfds:NAME', or name an embedded set: "
+                     f'{_embedded(task)}')
 
 
 def default_task(source):

@@ -22,7 +22,7 @@ def pack(lengths, row_length):
     Best fit, longest first (Johnson 1973): a sequence goes to the row in which it leaves the least room. Rows are kept
     by the room they have, and a bit mask says which amounts of room there are.
     """
-    lengths = np.asarray(lengths)
+    lengths, row_length = np.asarray(lengths), int(row_length)  # of numpy's integers no bit mask can be made
     if np.max(lengths, initial=0) > row_length:
         raise ValueError(f'a sequence has {np.max(lengths)} steps, and a row {row_length}; cut it first')
     rows, with_room, rooms = [], [[] for _ in range(row_length + 1)], 0

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.errors import FieldError
 
 
 class GPT(linen.Module):
@@ -30,12 +29,7 @@ class GPT(linen.Module):
 
     def __post_init__(self):
         super().__post_init__()
-        for field in ('width', 'depth', 'heads'):
-            if getattr(self, field) < 1:
-                raise FieldError(field, getattr(self, field), 'must be at least 1')
-        if self.width % self.heads:
-            fits = [n for n in range(1, self.width + 1) if self.width % n == 0 and n <= 4 * self.heads]
-            raise FieldError('heads', self.heads, f'must divide width={self.width}; {", ".join(map(str, fits))} would')
+        nn.check_sizes(self)
 
     def setup(self):
         dtype = jnp.dtype(self.dtype)

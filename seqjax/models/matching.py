@@ -23,6 +23,9 @@ def match_width(make, sample, parameters, multiple=1):
     def count(n):
         return parameter_count(make(n * multiple), sample)
 
+    if count(1) > parameters:
+        raise FieldError('parameters', parameters, f'the narrowest model has {count(1):,}; ask for more, or make the '
+                         'vocabulary or the embedding smaller')
     high = 1
     while count(high) < parameters:
         high *= 2

@@ -77,7 +77,8 @@ class Reader(linen.Module):
         dtype = jnp.dtype(self.dtype)
         if segments is not None and not self.per_step:
             raise ValueError('a packed row has an answer for every step, and this model gives one for the whole row')
-        outputs, last = _encoder(self)(self._embed(inputs, train), lengths, segments=segments, train=train)  # [B, T, M], [B, M]
+        x = self._embed(inputs, train)
+        outputs, last = _encoder(self)(x, lengths, segments=segments, train=train)  # [B, T, M], [B, M]
         if self.per_step:
             answers = self._drop(outputs, train)
         else:

@@ -41,7 +41,8 @@ class Convolution(nn.Module):
         reach = (self.kernel_size - 1) * self.dilation
         before = reach if self.causal else reach // 2
         if segments is not None:
-            return self._in_segments(x.astype(self.dtype), kernel.astype(self.dtype), before, segments) + bias.astype(self.dtype)
+            y = self._in_segments(x.astype(self.dtype), kernel.astype(self.dtype), before, segments)
+            return y + bias.astype(self.dtype)
         # On 2 CPU cores this is a fifth faster, forward and backward, than one matmul over the stacked shifts of x.
         y = jax.lax.conv_general_dilated(x.astype(self.dtype), kernel.astype(self.dtype), (1,), [(before, reach - before)],
                                          rhs_dilation=(self.dilation,), dimension_numbers=('NWC', 'WIO', 'NWC'))

@@ -3,8 +3,8 @@
     outputs, last = encoder(x, lengths, segments=None, train=False)
 
 x: [B, T, D]. lengths: [B], or None where every row has T steps. outputs: [B, T, M], zero past a row's length. last: [B, M],
-what the encoder knows at the end of the row. A row of no steps gives zeros. segments: [B, T] or None; where the number changes
-along a row another sequence begins, and is read as if it had a row of its own (`last` is then of no use).
+what the encoder knows at the end of the row. A row of no steps gives zeros. segments: [B, T] or None; where the number
+changes along a row another sequence begins, and is read as if it had a row of its own (`last` is then of no use).
 """
 
 from flax import linen as nn
@@ -14,7 +14,7 @@ from seqjax import ops
 from seqjax.errors import FieldError
 from seqjax.nn.projection import Projection
 from seqjax.nn.recurrent import Recurrent
-from seqjax.nn.transformer import Block, FeedForward, SelfAttention, layer_norm
+from seqjax.nn.transformer import Block, FeedForward, SelfAttention, check_sizes, layer_norm
 
 
 class RecurrentEncoder(nn.Module):
@@ -55,12 +55,7 @@ class AttentionEncoder(nn.Module):
 
     def __post_init__(self):
         super().__post_init__()
-        for field in ('width', 'depth', 'heads'):
-            if getattr(self, field) < 1:
-                raise FieldError(field, getattr(self, field), 'must be at least 1')
-        if self.width % self.heads:
-            fits = [n for n in range(1, self.width + 1) if self.width % n == 0 and n <= 4 * self.heads]
-            raise FieldError('heads', self.heads, f'must divide width={self.width}; {", ".join(map(str, fits))} would')
+        check_sizes(self)
         if self.positions and self.width % 2:
             raise FieldError('width', self.width, 'must be even for attention: positions are pairs of a sine and a cosine')
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
+from seqjax.errors import FieldError
 from seqjax.nn.projection import Projection, partitioned
 
 
@@ -24,6 +25,16 @@ def layer_norm(bias, dtype, name=None):
     return LayerNorm(
         epsilon=1e-5, use_bias=bias, dtype=dtype, name=name,
         scale_init=partitioned(nn.initializers.ones, ('embed',)), bias_init=partitioned(nn.initializers.zeros, ('embed',)))
+
+
+def check_sizes(model):
+    """Refuses a width, a depth and heads that make no Transformer."""
+    for field in ('width', 'depth', 'heads'):
+        if getattr(model, field) < 1:
+            raise FieldError(field, getattr(model, field), 'must be at least 1')
+    if model.width % model.heads:
+        fits = [n for n in range(1, model.width + 1) if model.width % n == 0 and n <= 4 * model.heads]
+        raise FieldError('heads', model.heads, f'must divide width={model.width}; {", ".join(map(str, fits))} would')
 
 
 class SelfAttention(nn.Module):

@@ -18,9 +18,9 @@ class Tagging(Task):
     """-sum_t log P(label_t | sequence), over the steps whose weight is 1; or, where the model ends in a conditional random
     field, -log P(all labels of a row | sequence), which is counted as its steps are.
 
-    model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, T, C], or (scores [B, T, C],
-    transitions) from a model with `crf`. classes: their names. batch: inputs, lengths [B], targets [B, T], weights [B, T], and
-    segments [B, T] where rows hold several sequences.
+    model: a linen module with a field `crf`; inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, T, C], or with `crf`
+    (scores [B, T, C], transitions). classes: their names. batch: inputs, lengths [B], targets [B, T], weights [B, T],
+    and segments [B, T] where rows hold several sequences.
     """
 
     classes: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Tagging(Task):
         else:
             loss = (ops.cross_entropy(outputs, targets) * weights).sum()
         metrics = {}
-        if key is None or not self.model.crf:  # the best path costs another pass over the steps, which training can do without
+        if key is None or not self.model.crf:  # the best path costs another pass over the steps; training does without
             answers = self._answers(outputs, batch)
             metrics['accuracy'] = jnp.where(answers == targets, weights, 0).sum()
         if key is None:
@@ -55,5 +55,5 @@ class Tagging(Task):
 
     def summary(self, sums):
         counts = sums.metrics['confusion']
-        by_tag = {f'f1/{name}': f1 for name, f1 in zip(self.classes, scores.f1(counts)) if counts[self.classes.index(name)].any()}
+        by_tag = {f'f1/{name}': f1 for name, f1, true in zip(self.classes, scores.f1(counts), counts.sum(axis=1)) if true}
         return {**sums.means(), 'macro_f1': scores.macro_f1(counts), **by_tag}

@@ -8,7 +8,6 @@ import numpy as np
 from seqjax import parallel
 from seqjax.analysis.confusion import plot_confusion
 from seqjax.analysis.scatter import plot_predictions
-from seqjax.tasks import Sums
 from seqjax.train.step import make_eval_step
 
 STEPS_IN_FLIGHT = 16
@@ -38,7 +37,7 @@ def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, s
             jax.block_until_ready(total)
         seen(number + 1)
     total, rows = strategy.read(total), strategy.read(rows)
-    return Sums(total.loss, total.weight, total.metrics, {name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
+    return total._replace(rows={name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
 
 
 def summarise(task, sums, prefix):
@@ -63,4 +62,5 @@ def draw(task, sums, run, name):
         run.write(f'{split}_confusion.json', json.dumps(dict(classes=task.classes, counts=counts.tolist())) + '\n')
     elif 'predictions' in sums.rows:
         counted = sums.rows['weights'] > 0
-        plot_predictions(sums.rows['predictions'][counted], sums.rows['targets'][counted], run.path / f'{split}_predictions.png')
+        plot_predictions(sums.rows['predictions'][counted], sums.rows['targets'][counted],
+                         run.path / f'{split}_predictions.png')

@@ -52,7 +52,7 @@ def build(config, run):
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
     training, evaluation = configs.with_prefix('config', lambda: (
         dataset.training_batches(seed=config.seed, **rows),
-        dataset.evaluation_batches(split=config.data.split, limit=config.train.eval_batches, **rows)))
+        dataset.evaluation_batches(split=config.data.split, limit=_limit(config), **rows)))
     test = dataset.evaluation_batches(split='test', **rows) if 'test' in dataset.splits else None
     task = make_task(config, for_model=dataset.for_model(), for_task=dataset.for_task(), sample=dataset.sample()['inputs'])
     schedule, optimizer = configs.with_prefix('config', lambda: _make_optimizer(config, task.model.width))
@@ -82,8 +82,8 @@ def make_task(config, *, for_model, for_task, sample):
     make = lambda **changed: models.build(name, **{**for_model, **fields, **changed})
     model = configs.with_prefix('config.model', make)
     if config.parameters:
-        model = make(width=models.match_width(lambda width: make(width=width), sample, config.parameters,
-                                              models.width_multiple(name, fields)))
+        model = make(width=configs.with_prefix('config', lambda: models.match_width(
+            lambda width: make(width=width), sample, config.parameters, models.width_multiple(name, fields))))
     return configs.with_prefix('config', lambda: tasks.build(configs.task_name(config), model, **for_task))
 
 
@@ -92,6 +92,11 @@ def _make_optimizer(config, width):
     schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=width,
                              warmup_steps=options.warmup_steps, final_rate=options.final_rate)
     return schedule, make_optimizer(options, schedule)
+
+
+def _limit(config):
+    """The batches of an evaluation; the test split is always measured as a whole."""
+    return config.train.eval_batches if config.data.split == 'validation' else 0
 
 
 def _check_batch(config, mesh):
@@ -111,8 +116,9 @@ def _load_data(config, run):
     if config.model.get('crf') and dataset.has_gaps:
         raise FieldError('model.crf', True, 'some steps of the set have no label, and a random field needs them all; '
                          'set it to false')
-    before = json.loads(run.read('data.json') or 'null')
-    if before and before['source'] == config.data.source and before['sha256'] != dataset.facts()['sha256']:
+    before = json.loads(run.read('data.json') or '{}')
+    content = lambda facts: [facts.get(name) for name in ('sha256', 'train', 'validation', 'test')]
+    if before.get('source') == config.data.source and content(before) != content(dataset.facts()):
         raise UserError(f'the data of {config.data.source!r} is not what this run began with (in {run.path}); '
                         'restore it, or start a new run in another --workdir')
     return dataset

@@ -20,7 +20,7 @@ from seqjax.train.experiment import build
 from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
-from seqjax.train.run_directory import MetricsLog, RunDirectory, read_metrics
+from seqjax.train.run_directory import MetricsLog, RunDirectory, jsonable, read_metrics
 from seqjax.train.step import make_train_step
 from seqjax.train.xray_step import make_look
 
@@ -37,8 +37,8 @@ def train(config, workdir):
     """Trains what `config` describes in `workdir`, from its newest checkpoint on, and returns the final metrics."""
     configs.validate(config)
     if config.data.split != 'validation':
-        raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test split '
-                         'is measured once, at the end; leave it out, or use --mode=eval')
+        raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
+                         'split is measured once, at the end; leave it out, or use --mode=eval')
     run, lead = RunDirectory(workdir), jax.process_index() == 0
     run.check(config)
     with (Interrupts() as interrupts, ProgressBar('train', config.train.steps, quiet=not lead) as bar,
@@ -50,6 +50,8 @@ def train(config, workdir):
                 run.claim(config, parts.dataset)  # only now: a config with a mistake in it leaves nothing behind
             parallel.barrier('claimed')
             strategy = parts.strategy
+            if report := getattr(parts.dataset, 'report', ''):
+                bar.say(f'read {report}')
             bar.say(f'{parts.parameter_count():,} parameters, {parts.dataset}, {strategy}')
             if sum(parts.dataset.shapes) > 2:
                 bar.say('compiles {} training and {} evaluation programs'.format(*parts.dataset.shapes))
@@ -63,7 +65,8 @@ def train(config, workdir):
                 state, seconds = checkpoints.restore(step, parts.target), checkpoints.manifest(step)['seconds']
                 bar.say(f'resumed from step {step}')
             state, saved = strategy.enter(state), step
-            evaluated = any(line['step'] == step and 'eval/loss' in line for line in read_metrics(run.metrics))
+            wanted = 'test/loss' if parts.test and step >= config.train.steps else 'eval/loss'
+            evaluated = any(line['step'] == step and wanted in line for line in read_metrics(run.metrics))
             parallel.barrier('restored')
             log = stack.enter_context(contextlib.closing(MetricsLog(run, step))) if lead else None
             recorder = Recorder(log, bar, strategy.read, max_skipped=config.train.max_skipped, seconds=seconds,
@@ -141,6 +144,7 @@ def train(config, workdir):
                     recorder.write(step, look(state))
         faulthandler.cancel_dump_traceback_later()
 
+        recorder.sync()  # an evaluation that was made up for comes after its checkpoint
         if lead:
             result = _result(config, run, parts, recorder, train_step, skipped=int(strategy.read(state.skipped)))
             run.write('result.json', json.dumps(result, indent=2) + '\n')
@@ -160,7 +164,7 @@ def _result(config, run, parts, recorder, train_step, skipped):
     speed = recorder.tokens_per_second() or before.get('tokens_per_second', 0.0)
     flops = _flops(train_step) or before.get('flops_per_step')
     labelled = isinstance(parts.dataset, data.Labelled)
-    simple = baselines(configs.task_name(config), parts.dataset.rows) if labelled else {}
+    simple = jsonable(baselines(configs.task_name(config), parts.dataset.rows)) if labelled else {}
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
     return {**newest, **simple, 'steps': config.train.steps, 'skipped': skipped,
             'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed), 'flops_per_step': flops,

@@ -14,11 +14,11 @@ from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.evaluation import draw, evaluate_state, make_evaluation, summarise
 from seqjax.train.experiment import build, make_strategy, make_task
 from seqjax.train.progress import ProgressBar
-from seqjax.train.run_directory import RunDirectory, check_same_experiment
+from seqjax.train.run_directory import RunDirectory, check_same_experiment, jsonable
 
-_EVALUATE_ON_OTHER_DATA = ('data.source', 'data.directory', 'data.held_out', 'data.held_out_rows', 'data.batch_size', 'data.carry',
-                           'data.batching', 'data.shapes', 'data.format', 'data.input_column', 'data.target_column',
-                           'data.split_column', 'data.label_file', 'data.mask_file', 'data.split_seed', 'data.on_error')
+_EVALUATE_ON_OTHER_DATA = tuple(f'data.{field}' for field in (
+    'source', 'directory', 'held_out', 'held_out_rows', 'batch_size', 'carry', 'batching', 'shapes', 'format', 'input_column',
+    'target_column', 'split_column', 'label_file', 'mask_file', 'split_seed', 'on_error'))
 
 
 def evaluate(config, workdir, checkpoint='latest'):
@@ -35,7 +35,7 @@ def evaluate(config, workdir, checkpoint='latest'):
     name = dict(validation='eval').get(config.data.split, config.data.split)
     if jax.process_index() == 0 and config.data.source == run.saved_config().data.source:
         draw(parts.task, sums, run, name)
-    return {'step': step, **summarise(parts.task, sums, name)}
+    return {'step': step, **jsonable(summarise(parts.task, sums, name))}
 
 
 def generate(config, workdir, checkpoint='latest'):

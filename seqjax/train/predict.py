@@ -13,6 +13,7 @@ from seqjax.train.progress import ProgressBar
 
 LINES_AT_ONCE = 4096
 SHORTEST_ROW = 16  # rows are as long as the next power of two: few programs, whatever the lines
+ANSWERS = {'classification': 'label', 'regression': 'prediction', 'tagging': 'labels'}
 
 
 def predict(config, workdir, lines, checkpoint='latest'):
@@ -24,6 +25,8 @@ def predict(config, workdir, lines, checkpoint='latest'):
 
     A line with nothing in it gets a null and the reason. lines: any iterable of str, read a few thousand at a time.
     """
+    if jax.process_count() > 1:
+        raise UserError(f'--mode=predict: is done by one process and not by {jax.process_count()}; leave out --coordinator')
     config = for_these_devices(config)
     run = open_run(config, workdir)
     encoding = run.encoding()
@@ -34,7 +37,7 @@ def predict(config, workdir, lines, checkpoint='latest'):
     task = make_task(config, for_model=encoding.for_model(), for_task=encoding.for_task(), sample=sample['inputs'])
     step, checkpoints = find_checkpoint(run, checkpoint)
     label = functools.partial(jax.jit(task.predict), restore_parameters(config, task, checkpoints, step, sample))
-    with ProgressBar('predict', None, quiet=jax.process_index() > 0) as bar:
+    with ProgressBar('predict', None) as bar:
         done = 0
         for piece in _pieces(lines):
             yield from _predict_lines(piece, encoding, label, config.data.batch_size)
@@ -43,20 +46,21 @@ def predict(config, workdir, lines, checkpoint='latest'):
 
 
 def _predict_lines(lines, encoding, label, batch_size):
-    inputs = [encoding.inputs(line) for line in lines]
-    lengths = np.array([len(jax.tree.leaves(x)[0]) for x in inputs])
+    sequences = [dict(inputs=encoding.inputs(line)) for line in lines]
+    lengths = np.array([batching.length_of(sequence) for sequence in sequences])
     answers = [None] * len(lines)
     rows = np.maximum(SHORTEST_ROW, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(int))
     for row_length in np.unique(rows):
         places = np.flatnonzero((rows == row_length) & (lengths > 0))
         for start in range(0, len(places), batch_size):
             chosen = places[start:start + batch_size]
-            batch = batching.padded([dict(inputs=inputs[place]) for place in chosen], row_length, batch_size)
+            batch = batching.padded([sequences[place] for place in chosen], row_length, batch_size)
             outputs = jax.device_get(label(batch))
             for number, place in enumerate(chosen):
                 of_row = {name: value[number] for name, value in outputs.items()}
                 answers[place] = _describe(lines[place], lengths[place], of_row, encoding)
-    return [answer or dict(input=line, label=None, reason='an empty line') for line, answer in zip(lines, answers)]
+    nothing = {ANSWERS[encoding.task]: None, 'reason': 'an empty line'}
+    return [answer or dict(input=line, **nothing) for line, answer in zip(lines, answers)]
 
 
 def _describe(line, length, outputs, encoding):

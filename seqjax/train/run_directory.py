@@ -3,7 +3,7 @@
     config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
     data.json        what the data was              events.out...    the same for TensorBoard
     tokenizer.json   how text became tokens, or     loss.png         the loss curves
-    encoding.json    how labelled sequences became  confusion.png    what was taken for what, or predictions.png
+    encoding.json    how labelled sequences became  *_confusion.png  what was taken for what, or *_predictions.png
                      numbers                        result.json      final metrics, when the run is done
     checkpoints/     see train.checkpoints
 """
@@ -120,7 +120,7 @@ class MetricsLog:
 
     def write(self, step, values):
         """One line; numbers also go to TensorBoard. A number that is not finite becomes null."""
-        line = dict(step=step, **{name: _jsonable(value) for name, value in values.items()})
+        line = dict(step=step, **jsonable(values))
         self._file.write(json.dumps(line) + '\n')
         for name, value in line.items():
             if '/' in name and value is not None:
@@ -149,5 +149,6 @@ def _complete_lines(path):
     return [line for line in path.read_text('utf-8').splitlines(keepends=True) if line.endswith('\n')]
 
 
-def _jsonable(value):
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def jsonable(values):
+    """The same values by name, None for a number that is not finite: JSON has no word for it."""
+    return {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()}

@@ -111,7 +111,8 @@ def test_long_training_sequences_are_cut_and_counted():
 
 @pytest.mark.parametrize('task, target, changed', [
     ('classification', first_letter, dict(lowercase=True)), ('regression', len, {}), ('tagging', tuple, {}),
-    ('classification', first_letter, dict(tokenizer='word', spelling=3)), ('classification', first_letter, dict(tokenizer='byte'))])
+    ('classification', first_letter, dict(tokenizer='word', spelling=3)),
+    ('classification', first_letter, dict(tokenizer='byte'))])
 def test_a_saved_encoding_reads_the_same(task, target, changed):
     made = load_labelled(examples(target), task, options(**changed))
     again = load_labelled(examples(target), task, options(**changed), encoding.loads(made.encoding.dumps()))
@@ -137,7 +138,7 @@ MISTAKES = [
     ('classification', [Example('ab', 'x'), Example('b', 'y')], dict(vectors='glove.txt'),
      "data.vectors='glove.txt': are of words, and data.tokenizer='char'; write 'word'"),
     ('classification', [Example('ab', 'x')], {}, "has one class, 'x'; there is nothing to tell apart"),
-    ('classification', [Example('ab', 'x'), Example('', 'y')], {}, '1 training sequence is empty'),
+    ('classification', [Example('ab', 'x'), Example('', 'y')], {}, '1 training sequence of no steps'),
 ]
 
 

@@ -1,33 +1,14 @@
-"""Where text comes from: the standard library, a file, or a TFDS set that is built and read without TensorFlow."""
+"""Where text comes from: the standard library or a file; and the text as tokens."""
 
 import gzip
-import socket
-import sys
-import urllib.request
 
 import pytest
 
 from seqjax import data
-from seqjax.data import sources
 from seqjax.errors import FieldError
 from tests.tiny import tiny_config, write_text
 
 TEXT = 'Zwölf Boxkämpfer\njagen Viktor 🙂\r\n' * 10
-
-
-@pytest.fixture(scope='module')
-def sets():
-    """Names of tiny sets."""
-    pytest.importorskip('tensorflow_datasets')
-    from tests.tfds_sets import make_set
-
-    lines = [f'line {number} é\n' for number in range(20)]
-    made = [make_set('seqjax_plain', {'train': lines}),
-            make_set('seqjax_split', {'train': lines, 'validation': ['held', 'out']}),
-            make_set('seqjax_tested', {'train': lines, 'test': ['to', 'test']}),
-            make_set('seqjax_pair', {'train': lines}, features=('one', 'two')),
-            make_set('seqjax_broken', {}, error=OSError('the server is asleep\nand more'))]
-    return {builder.name.removeprefix('seqjax_'): builder.name for builder in made}
 
 
 def test_the_standard_library_is_a_large_ascii_text_and_the_same_every_time():
@@ -84,40 +65,6 @@ def test_what_cannot_be_read_is_refused_by_name(source, content, reason, tmp_pat
     assert str(caught.value).startswith(f'data.source={source!r}: {reason}')
 
 
-@pytest.mark.parametrize('name, validation', [('plain', None), ('split', 'held\nout'), ('tested', 'test\nto')])
-def test_a_tfds_set_is_built_and_read_without_tensorflow(sets, name, validation, tmp_path):
-    text = data.load_text(f'tfds:{sets[name]}', held_out=0.25, directory=str(tmp_path))
-    assert 'tensorflow' not in sys.modules
-    assert text == data.load_text(f'tfds:{sets[name]}', held_out=0.25, directory=str(tmp_path))
-    if validation is None:
-        whole = text.train + text.validation
-        assert len(text.validation) == round(len(whole) / 4)
-    else:
-        whole = text.train
-        assert '\n'.join(sorted(text.validation.split('\n'))) == validation
-    lines = [line for line in whole.split('\n') if line]
-    assert sorted(lines) == sorted(f'line {number} é' for number in range(20))
-
-
-@pytest.mark.parametrize('name, reason', [
-    ('broken', "TFDS could not build the set here (the server is asleep); build it where it can be with 'tfds build "
-               "seqjax_broken --file_format=array_record', copy it here and set config.data.directory, or write the text to "
-               "a file and use file:PATH"),
-    ('pair', "needs exactly one text feature, and the set has ['one', 'two']"),
-])
-def test_a_tfds_set_that_cannot_be_used_says_what_to_do(sets, name, reason, tmp_path):
-    with pytest.raises(FieldError) as caught:
-        data.load_text(f'tfds:{sets[name]}', directory=str(tmp_path))
-    assert str(caught.value) == f"data.source='tfds:{sets[name]}': {reason}"
-
-
-def test_an_unknown_tfds_set_is_refused_with_the_place_to_look(sets, tmp_path):
-    with pytest.raises(FieldError) as caught:
-        data.load_text('tfds:no_such_set', directory=str(tmp_path))
-    assert str(caught.value) == ("data.source='tfds:no_such_set': Dataset no_such_set not found. "
-                                 'The sets are at https://www.tensorflow.org/datasets/catalog')
-
-
 @pytest.mark.parametrize('tokenizer', ['char', 'byte', 'bpe'])
 def test_a_corpus_is_the_text_as_tokens_and_knows_it_again(tokenizer, tmp_path):
     path = write_text(tmp_path / 'words.txt', characters=1000)
@@ -144,25 +91,3 @@ def test_a_saved_tokenizer_is_used_and_not_made_anew(tmp_path):
     options = tiny_config(data=dict(source=f'file:{tmp_path / "text.txt"}', tokenizer='char')).data
     corpus = data.load_corpus(options, data.CharTokenizer('Aabc'))
     assert corpus.train[:2].tolist() == [2, 1]
-
-
-class Unbuilt:
-    """As much of a TFDS builder as the look-up of its hosts needs."""
-
-    url_infos = {'https://nowhere.invalid/set.zip': None}
-
-    def __init__(self, prepared):
-        self.is_prepared = lambda: prepared
-
-
-def test_a_set_whose_hosts_cannot_be_found_is_refused_at_once(monkeypatch):
-    def unknown(host, port):
-        raise socket.gaierror(-2, 'Name or service not known')
-
-    monkeypatch.setattr(socket, 'getaddrinfo', unknown)
-    monkeypatch.setattr(urllib.request, 'getproxies', dict)
-    with pytest.raises(OSError, match='^nowhere.invalid cannot be found: Name or service not known$'):
-        sources._look_up_hosts(Unbuilt(prepared=False))
-    sources._look_up_hosts(Unbuilt(prepared=True))
-    monkeypatch.setattr(urllib.request, 'getproxies', lambda: {'https': 'proxy'})  # a proxy looks names up itself
-    sources._look_up_hosts(Unbuilt(prepared=False))

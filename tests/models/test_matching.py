@@ -13,7 +13,7 @@ def lstm_size(N):
     return 4 * N * (3 + N) + 4 * N
 
 
-@pytest.mark.parametrize('parameters', [1, 30, 5_000, 5_100, 1_000_000])
+@pytest.mark.parametrize('parameters', [20, 30, 5_000, 5_100, 1_000_000])
 def test_no_other_width_comes_closer(parameters):
     width = models.match_width(nn.LSTM, SAMPLE, parameters)
     error = lambda n: abs(lstm_size(n) - parameters)
@@ -40,3 +40,8 @@ def test_readers_of_all_kinds_come_close_with_few_looks(name, fields):
 def test_a_model_of_nothing_is_refused():
     with pytest.raises(FieldError, match='parameters=0: must be at least 1'):
         models.match_width(nn.LSTM, SAMPLE, 0)
+
+
+def test_fewer_parameters_than_the_narrowest_model_has_are_refused():
+    with pytest.raises(FieldError, match='^parameters=19: the narrowest model has 20; ask for more'):
+        models.match_width(nn.LSTM, SAMPLE, 19)

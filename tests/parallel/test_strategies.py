@@ -6,6 +6,8 @@ import pytest
 
 from seqjax import parallel
 from seqjax.train import RunDirectory, build, make_eval_step, make_train_step
+from seqjax.train.evaluation import evaluate_state, make_evaluation
+from tests.labelled_files import labelled_config, write_labelled
 from tests.tiny import tiny_config, write_text
 
 STEPS = 20
@@ -60,6 +62,61 @@ def test_losses_are_those_of_one_device(one_device, mesh, tmp_path):
     assert jax.tree.structure(their_state) == jax.tree.structure(state)
 
 
+# ------------------------------------------------------------------------------------------------ labelled sequences
+
+LABELLED = {'classification': dict(encoder='gru'), 'tagging': dict(encoder='conv', model=dict(crf=True)),
+            'regression': dict(encoder='conv')}
+LABELLED_MESHES = {'jit data=4 fsdp=2': dict(data=4, fsdp=2), 'pmap data=8': dict(strategy='pmap', data=8)}
+
+
+def run_labelled(tmp_path, task, accumulate, **mesh):
+    """(parts, facts of a step, parameters after it, sums of the test split with these).
+
+    The step is plain gradient descent with rate 1, from parameters drawn at random. The test split is a batch and a third.
+    """
+    config = labelled_config(write_labelled(tmp_path / 'rows.jsonl', task), task, **LABELLED[task], parallel=mesh,
+                             train=dict(accumulate=accumulate, eval_batches=0),
+                             optimizer=dict(name='sgd', learning_rate=1.0, schedule='constant', clip_norm=0.0))
+    config.data.batch_size = 16
+    parts = build(config, RunDirectory(tmp_path))
+    strategy, rng = parts.strategy, np.random.default_rng(0)
+    start = jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype), x.sharding), parts.target)
+    draw = lambda x: jax.device_put(rng.normal(0, 0.5, x.shape).astype(x.dtype), x.sharding)
+    state = strategy.enter(start.replace(params=jax.tree.map(draw, parts.target.params)))
+    step = strategy.compile(make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=accumulate,
+                                            axis_name=strategy.axis_name),
+                            state, strategy.place(parts.training[0]), updates_state=True)
+    state, facts = step(state, strategy.place(parts.training[0]))
+    sums = evaluate_state(strategy, make_evaluation(parts), state, parts.test)
+    return parts, jax.device_get(strategy.read(facts)), jax.device_get(strategy.leave(state).params), sums
+
+
+@pytest.fixture(scope='module', params=LABELLED)
+def whole_batch(request, tmp_path_factory):
+    return request.param, run_labelled(tmp_path_factory.mktemp('whole'), request.param, accumulate=1, data=1)
+
+
+@pytest.mark.parametrize('mesh', LABELLED_MESHES)
+def test_micro_batches_on_eight_devices_have_the_gradient_the_sums_and_the_rows_of_one(whole_batch, mesh, tmp_path):
+    task, (parts, facts, params, sums) = whole_batch
+    _, their_facts, their_params, theirs = run_labelled(tmp_path, task, accumulate=2, **LABELLED_MESHES[mesh])
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    jax.tree.map(close, their_params, params)
+    jax.tree.map(close, (their_facts['sums'], their_facts['gradient_norm']), (facts['sums'], facts['gradient_norm']))
+    np.testing.assert_array_equal(their_facts['batch'], facts['batch'])
+    jax.tree.map(close, theirs, sums)
+    if task != 'regression':
+        np.testing.assert_array_equal(theirs.metrics['confusion'], sums.metrics['confusion'])
+        assert sums.metrics['confusion'].sum() == sums.weight and not sums.rows
+        return
+    in_order = [np.concatenate([parts.test[n][name] for n in range(len(parts.test))]) for name in ('targets', 'weights')]
+    np.testing.assert_array_equal([theirs.rows['targets'], theirs.rows['weights']], in_order)
+    assert parts.task.summary(theirs)['spearman'] == pytest.approx(parts.task.summary(sums)['spearman'], abs=1e-9)
+    assert len(set(sums.rows['predictions'].round(3))) > 5  # rows in another order would be seen
+
+
+# ------------------------------------------------------------------------------------------------ shardings
+
 @pytest.mark.parametrize('model', ['gpt', 'recurrent'])
 @pytest.mark.parametrize('mesh, sharded, parts', [
     (dict(data=8), 'none', 1), (dict(data=1, fsdp=8), 'embed', 8), (dict(data=2, fsdp=2, tensor=2), 'both', 4)])
@@ -86,7 +143,7 @@ def test_a_tensor_parallel_step_communicates_and_a_single_device_does_not(model,
         config = config_on(tmp_path, model, **mesh)
         parts = build(config, RunDirectory(tmp_path))
         text = parts.strategy.compile(make_eval_step(parts.task), parts.initial_state(config),
-                                      parts.strategy.place(parts.evaluation[0]), updates_state=False).as_text()
+                                      parts.strategy.place(parts.evaluation[0]), updates_state=False).run.as_text()
         return sum(text.count(name) for name in ('all-reduce(', 'all-gather(', 'reduce-scatter('))
 
     assert collectives(data=1) == 0

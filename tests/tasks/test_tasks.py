@@ -110,30 +110,46 @@ def test_a_random_field_judges_all_labels_of_a_row_together(batch):
 KINDS = {'classification': 'whole', 'tagging': 'steps', 'regression': 'whole'}
 
 
+def padded(rows, steps=50):
+    """The same batch with steps of noise after the last, which count for nothing."""
+    rng = np.random.default_rng(1)
+
+    def longer(name, x):
+        if x.ndim < 2:
+            return x
+        noise = rng.integers(dict(inputs=V, targets=C).get(name, 1), size=(len(x), steps))
+        return np.concatenate([x, noise.astype(x.dtype)], axis=1)
+
+    return {name: longer(name, x) for name, x in rows.items()}
+
+
+def assert_same(task, rows, other, tolerance):
+    """The same sums and the same gradient."""
+    params = task.plain_init(jax.random.key(0), padded(rows))
+    measure = jax.jit(jax.value_and_grad(lambda params, rows: (task(params, rows).loss, task(params, rows)), has_aux=True))
+    (_, sums), gradient = measure(params, rows)
+    (_, others), other_gradient = measure(params, other)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance), (sums, gradient),
+                 (others, other_gradient))
+
+
 @pytest.mark.parametrize('name, encoder, crf', [('classification', 'gru', False), ('tagging', 'conv', False),
                                                 ('tagging', 'gru', True), ('regression', 'attention', False)])
 def test_fifty_padded_positions_change_no_metric_and_no_gradient(name, encoder, crf, batch):
     rows = for_task(batch, KINDS[name])
     if name == 'regression':
         rows['targets'] = rows['targets'].astype(np.float32)
-    model = models.build('reader', vocabulary=V, context_length=None, outputs=1 if name == 'regression' else C,
-                         per_step=name == 'tagging', encoder=encoder, width=8, crf=crf)
-    task = tasks.build(name, model, classes=NAMES)
-    params = task.plain_init(jax.random.key(0), rows)
-    rng = np.random.default_rng(1)
+    model = models.build('reader', vocabulary=V, outputs=1 if name == 'regression' else C, per_step=name == 'tagging',
+                         encoder=encoder, width=8, crf=crf)
+    assert_same(tasks.build(name, model, classes=NAMES), rows, padded(rows), 1e-6)
 
-    def longer(x):
-        if x.ndim < 2:
-            return x
-        noise = rng.integers(V, size=(B, 50)) if x is rows['inputs'] else np.zeros((B, 50))
-        return np.concatenate([x, noise.astype(x.dtype)], axis=1)
 
-    padded = {field: longer(x) for field, x in rows.items()}
-    measure = jax.jit(jax.value_and_grad(lambda params, rows: (task(params, rows).loss, task(params, rows)), has_aux=True))
-    (_, short), short_gradient = measure(params, rows)
-    (_, long), long_gradient = measure(params, padded)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), (short, short_gradient),
-                 (long, long_gradient))
+@pytest.mark.parametrize('name', ['recurrent', 'gpt'])
+def test_fifty_padded_positions_change_no_language_model(name, batch):
+    rows = dict(inputs=batch['inputs'], targets=batch['inputs'][:, ::-1].copy(), weights=batch['steps']['weights'])
+    fields = dict(heads=2) if name == 'gpt' else {}
+    model = models.build(name, vocabulary=V, context_length=T + 50, width=8, depth=1, **fields)
+    assert_same(LanguageModel(model, np.ones((V, 2), np.float32)), rows, padded(rows), 1e-6)
 
 
 @pytest.mark.parametrize('encoder, bidirectional, crf', [('gru', True, True), ('lstm', False, False), ('conv', True, False),

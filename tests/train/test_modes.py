@@ -57,10 +57,11 @@ def test_no_checkpoint_yet(tmp_path):
 @pytest.mark.parametrize('model, source, sentence', [
     ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, recurrent"),
     ('recurrent', 'copy', 'the run was not trained on text, so there is no text to continue'),
+    ('reader', 'reviews', "--mode=generate: 'reader' cannot continue a text; models that can: gpt, recurrent"),
 ])
 def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp_path):
     config = tiny_config(model, data=dict(source=source))
-    RunDirectory(tmp_path).claim(config, types.SimpleNamespace(tokenizer=None, facts=dict))
+    RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=dict, facts=dict))
     with pytest.raises(UserError) as caught:
         generate(config, tmp_path)
     assert sentence in str(caught.value)

@@ -7,13 +7,20 @@ import types
 import pytest
 
 from seqjax import config as configs
-from seqjax.data import CharTokenizer
+from seqjax.data import CharTokenizer, Encoding, tokenizers
 from seqjax.errors import UserError
 from seqjax.train import files
-from seqjax.train.run_directory import MetricsLog, RunDirectory, read_metrics
+from seqjax.train.run_directory import MetricsLog, RunDirectory, jsonable, read_metrics
 from tests.tiny import tiny_config
 
-CORPUS = types.SimpleNamespace(tokenizer=CharTokenizer('ab'), facts=lambda: dict(source='python', sha256='x'))
+
+
+def dataset(facts, **files):
+    """As much of a data set as a run writes down."""
+    return types.SimpleNamespace(facts=lambda: facts, files=lambda: {f'{name}.json': text for name, text in files.items()})
+
+
+CORPUS = dataset(dict(source='python', sha256='x'), tokenizer=tokenizers.dumps(CharTokenizer('ab')))
 
 
 def line(step, **values):
@@ -53,6 +60,10 @@ def test_every_line_is_json_that_any_reader_takes(value, logged, tmp_path):
     assert json.loads(run.metrics.read_text(), parse_constant=pytest.fail) == dict(step=1, field=logged)
 
 
+def test_what_is_not_finite_has_no_word_in_json():
+    assert jsonable(dict(a=1.5, b=math.nan, c=-math.inf, d='x', e=None, f=7)) == dict(a=1.5, b=None, c=None, d='x', e=None, f=7)
+
+
 def test_synced_lines_are_there_for_another_reader(tmp_path):
     run = RunDirectory(tmp_path)
     log = MetricsLog(run, 0)
@@ -88,7 +99,7 @@ def test_claiming_writes_down_config_tokenizer_and_text(tmp_path):
 def test_claiming_again_keeps_the_text_and_takes_what_may_change(tmp_path):
     run = RunDirectory(tmp_path)
     run.claim(tiny_config(), CORPUS)
-    other = types.SimpleNamespace(tokenizer=CharTokenizer('xyz'), facts=lambda: dict(source='file:other'))
+    other = dataset(dict(source='file:other'), tokenizer=tokenizers.dumps(CharTokenizer('xyz')))
     run.claim(tiny_config(train=dict(steps=99)), other)
     assert run.saved_config().train.steps == 99
     assert json.loads(run.read('data.json')) == CORPUS.facts()
@@ -131,10 +142,24 @@ def test_a_directory_of_several_runs_asks_for_one_of_them(tmp_path):
 
 def test_data_without_a_tokenizer_leaves_none_behind(tmp_path):
     run = RunDirectory(tmp_path)
-    run.claim(tiny_config(), types.SimpleNamespace(tokenizer=None, facts=lambda: dict(source='adding')))
+    run.claim(tiny_config(), dataset(dict(source='adding')))
     assert set(contents(run.path)) == {'config.json', 'data.json'}
     with pytest.raises(UserError, match='the run was not trained on text, so there is no text to continue'):
         run.tokenizer()
+
+
+def test_an_encoding_is_read_back_and_a_run_without_one_says_so(tmp_path):
+    run, how = RunDirectory(tmp_path), Encoding('classification', tokenizers.symbols('char', ['né']), classes=('ü', 'a b'))
+    run.claim(tiny_config(), dataset(dict(source='file:x'), encoding=how.dumps()))
+    found = run.encoding()
+    assert (found.task, found.classes) == ('classification', ('ü', 'a b'))
+    assert found.inputs('én?').tolist() == how.inputs('én?').tolist()
+    with pytest.raises(UserError, match='the run was not trained on text, so there is no text to continue'):
+        run.tokenizer()
+    (tmp_path / 'encoding.json').unlink()
+    with pytest.raises(UserError) as caught:
+        run.encoding()
+    assert str(caught.value) == f'--workdir={tmp_path}: the run has not learned to label sequences (it has no encoding.json)'
 
 
 @pytest.mark.parametrize('text, fragment', [

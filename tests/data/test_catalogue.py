@@ -1,0 +1,156 @@
+"""Sets of TFDS that are built and read without TensorFlow: their text, or their text and its labels."""
+
+import functools
+import socket
+import sys
+import urllib.request
+
+import pytest
+
+from seqjax import data
+from seqjax.data import catalogue
+from seqjax.data.splits import hold_out
+from seqjax.errors import FieldError
+from tests.tiny import tiny_config
+
+OPINIONS = [(f'{word} é {number}', word == 'fine') for number in range(10) for word in ('fine', 'dull')]
+LENGTHS = [('a' * number, number / 2) for number in range(1, 21)]
+
+
+@pytest.fixture(scope='module')
+def sets():
+    """Names of tiny sets."""
+    pytest.importorskip('tensorflow_datasets')
+    from tests.tfds_sets import CLASSES, NUMBERS, make_set
+
+    lines = [f'line {number} é\n' for number in range(20)]
+    opinions, lengths = [(text, int(good)) for text, good in OPINIONS], LENGTHS
+    made = [make_set('seqjax_plain', {'train': lines}),
+            make_set('seqjax_split', {'train': lines, 'validation': ['held', 'out']}),
+            make_set('seqjax_tested', {'train': lines, 'test': ['to', 'test']}),
+            make_set('seqjax_pair', {'train': lines}, features=('one', 'two')),
+            make_set('seqjax_opinions', {'train': opinions, 'validation': opinions[:3], 'test': opinions[3:8]}, target=CLASSES),
+            make_set('seqjax_unsplit', {'train': opinions, 'test': opinions[:2]}, target=CLASSES),
+            make_set('seqjax_withheld', {'train': opinions, 'test': [(text, -1) for text, _ in opinions[:5]]}, target=CLASSES),
+            make_set('seqjax_measured', {'train': lengths[4:], 'validation': lengths[:4]}, target=NUMBERS),
+            make_set('seqjax_broken', {}, error=OSError('the server is asleep\nand more'))]
+    return {builder.name.removeprefix('seqjax_'): builder.name for builder in made}
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+@pytest.mark.parametrize('name, validation', [('plain', None), ('split', 'held\nout'), ('tested', 'test\nto')])
+def test_a_tfds_set_is_built_and_read_without_tensorflow(sets, name, validation, tmp_path):
+    text = data.load_text(f'tfds:{sets[name]}', held_out=0.25, directory=str(tmp_path))
+    assert 'tensorflow' not in sys.modules
+    assert text == data.load_text(f'tfds:{sets[name]}', held_out=0.25, directory=str(tmp_path))
+    if validation is None:
+        whole = text.train + text.validation
+        assert len(text.validation) == round(len(whole) / 4)
+    else:
+        whole = text.train
+        assert '\n'.join(sorted(text.validation.split('\n'))) == validation
+    lines = [line for line in whole.split('\n') if line]
+    assert sorted(lines) == sorted(f'line {number} é' for number in range(20))
+
+
+# ------------------------------------------------------------------------------------------------ text with labels
+
+def load(name, task, directory, **changed):
+    options = tiny_config('reader', data=dict(source=f'tfds:{name}', directory=str(directory), **changed)).data
+    return data.load_examples(options, task)
+
+
+def pairs(examples):
+    return sorted((example.inputs, example.target) for example in examples)
+
+
+def named(opinions):
+    return sorted((text, 'good' if good else 'bad') for text, good in opinions)
+
+
+def test_a_set_with_classes_has_their_names_and_its_own_splits(sets, tmp_path):
+    found = load(sets['opinions'], 'classification', tmp_path)
+    assert pairs(found.train) == named(OPINIONS)
+    assert pairs(found.validation) == named(OPINIONS[:3]) and pairs(found.test) == named(OPINIONS[3:8])
+    assert found.report == 'tfds:seqjax_opinions: 28 records'
+    assert 'tensorflow' not in sys.modules
+
+
+def test_where_there_is_no_validation_split_a_part_of_the_training_split_is_held_out(sets, tmp_path):
+    found = load(sets['unsplit'], 'classification', tmp_path, held_out=0.2, split_seed=3)
+    assert pairs(found.train + found.validation) == named(OPINIONS) and pairs(found.test) == named(OPINIONS[:2])
+    assert sorted(example.target for example in found.validation) == ['bad', 'bad', 'good', 'good']
+    whole = catalogue.tfds_examples(sets['unsplit'], str(tmp_path), 'classification', lambda examples: (examples, []))
+    assert hold_out(whole.train, 'classification', part=0.2, seed=3) == (found.train, found.validation)
+
+
+def test_records_without_a_label_are_left_out_and_counted(sets, tmp_path):
+    found = load(sets['withheld'], 'classification', tmp_path)
+    assert found.test == [] and pairs(found.train + found.validation) == named(OPINIONS)
+    assert found.report == 'tfds:seqjax_withheld: 20 records, 5 without a label left out'
+
+
+def test_a_set_with_numbers(sets, tmp_path):
+    found = load(sets['measured'], 'regression', tmp_path)
+    assert pairs(found.train) == sorted(LENGTHS[4:]) and pairs(found.validation) == sorted(LENGTHS[:4])
+    assert {type(example.target) for example in found.train} == {float}
+
+
+# ------------------------------------------------------------------------------------------------ what cannot be used
+
+@pytest.mark.parametrize('name, reason', [
+    ('broken', "TFDS could not build the set here (the server is asleep); build it where it can be with 'tfds build "
+               "seqjax_broken --file_format=array_record', copy it here and set config.data.directory, or write the text to "
+               "a file and use file:PATH"),
+    ('pair', "needs exactly one text feature, and the set has ['one', 'two']"),
+])
+def test_a_tfds_set_that_cannot_be_used_says_what_to_do(sets, name, reason, tmp_path):
+    with pytest.raises(FieldError) as caught:
+        data.load_text(f'tfds:{sets[name]}', directory=str(tmp_path))
+    assert str(caught.value) == f"data.source='tfds:{sets[name]}': {reason}"
+
+
+@pytest.mark.parametrize('name, task, reason', [
+    ('plain', 'classification', 'needs exactly one class feature, and the set has []'),
+    ('plain', 'regression', 'needs exactly one number feature, and the set has []'),  # a whole number is no target
+    ('opinions', 'regression', 'needs exactly one number feature, and the set has []'),
+    ('measured', 'classification', 'needs exactly one class feature, and the set has []'),
+    ('opinions', 'tagging', "sets of TFDS are read for 'classification' and 'regression', not for 'tagging'"),
+    ('broken', 'classification', 'TFDS could not build the set here (the server is asleep); '),
+])
+def test_labels_that_a_set_does_not_have_are_refused(sets, name, task, reason, tmp_path):
+    with pytest.raises(FieldError) as caught:
+        load(sets[name], task, tmp_path)
+    assert str(caught.value).startswith(f"data.source='tfds:{sets[name]}': {reason}")
+
+
+@pytest.mark.parametrize('read', [data.load_text, functools.partial(catalogue.tfds_examples, task='classification', held_out=None)],
+                         ids=['text', 'labels'])
+def test_an_unknown_tfds_set_is_refused_with_the_place_to_look(sets, read, tmp_path):
+    with pytest.raises(FieldError) as caught:
+        read('tfds:no_such_set' if read is data.load_text else 'no_such_set', directory=str(tmp_path))
+    assert str(caught.value) == ("data.source='tfds:no_such_set': Dataset no_such_set not found. "
+                                 'The sets are at https://www.tensorflow.org/datasets/catalog')
+
+
+class Unbuilt:
+    """As much of a TFDS builder as the look-up of its hosts needs."""
+
+    url_infos = {'https://nowhere.invalid/set.zip': None}
+
+    def __init__(self, prepared):
+        self.is_prepared = lambda: prepared
+
+
+def test_a_set_whose_hosts_cannot_be_found_is_refused_at_once(monkeypatch):
+    def unknown(host, port):
+        raise socket.gaierror(-2, 'Name or service not known')
+
+    monkeypatch.setattr(socket, 'getaddrinfo', unknown)
+    monkeypatch.setattr(urllib.request, 'getproxies', dict)
+    with pytest.raises(OSError, match='^nowhere.invalid cannot be found: Name or service not known$'):
+        catalogue._look_up_hosts(Unbuilt(prepared=False))
+    catalogue._look_up_hosts(Unbuilt(prepared=True))
+    monkeypatch.setattr(urllib.request, 'getproxies', lambda: {'https': 'proxy'})  # a proxy looks names up itself
+    catalogue._look_up_hosts(Unbuilt(prepared=False))
