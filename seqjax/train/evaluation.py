@@ -5,18 +5,10 @@ import json
 import jax
 import numpy as np
 
-from seqjax import parallel
 from seqjax.analysis.confusion import plot_confusion
 from seqjax.analysis.scatter import plot_predictions
-from seqjax.train.step import make_eval_step
 
 STEPS_IN_FLIGHT = 16
-
-
-def make_evaluation(parts, report=lambda text: None):
-    """The evaluation step, compiled for every shape of batch that it meets; report: told of more than were declared."""
-    return parallel.Programs(parts.strategy, make_eval_step(parts.task, axis_name=parts.strategy.axis_name),
-                             updates_state=False, declared=parts.dataset.shapes[1], report=report)
 
 
 def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, seen=lambda batch: None):
@@ -38,6 +30,24 @@ def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, s
         seen(number + 1)
     total, rows = strategy.read(total), strategy.read(rows)
     return total._replace(rows={name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
+
+
+def evaluate_splits(parts, eval_step, state, names, run=None, **options):
+    """{'eval/loss': ..., 'test/loss': ..., ...} for `names`, or None when it was stopped on the way.
+
+    names: 'eval', the validation split, and 'test'. run: the directory for the pictures, or None. options: see
+    `evaluate_state`.
+    """
+    found = {}
+    for name in names:
+        batches = parts.test if name == 'test' else parts.evaluation
+        sums = evaluate_state(parts.strategy, eval_step, state, batches, **options)
+        if sums is None:
+            return None
+        found.update(summarise(parts.task, sums, name))
+        if run:
+            draw(parts.task, sums, run, name)
+    return found
 
 
 def summarise(task, sums, prefix):

@@ -14,6 +14,7 @@ from seqjax.errors import FieldError, UserError
 from seqjax.train.optimizers import check_patterns, make_optimizer
 from seqjax.train.schedules import make_schedule
 from seqjax.train.state import create_state
+from seqjax.train.step import make_eval_step, make_train_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,25 @@ class Experiment:
 
     def parameter_count(self):
         return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.target.params))
+
+    def describe(self):
+        """Lines for a reader: what was read, how large everything is, and how many programs will be compiled."""
+        if report := getattr(self.dataset, 'report', ''):
+            yield f'read {report}'
+        yield f'{self.parameter_count():,} parameters, {self.dataset}, {self.strategy}'
+        if sum(self.dataset.shapes) > 2:
+            yield 'compiles {} training and {} evaluation programs'.format(*self.dataset.shapes)
+
+    def train_step(self, config, report=lambda text: None):
+        """The training step, compiled for every shape of batch that it meets; report: told of more than were declared."""
+        step = make_train_step(self.task, self.optimizer, self.schedule, seed=config.seed, ema=config.optimizer.ema,
+                               accumulate=config.train.accumulate, axis_name=self.strategy.axis_name)
+        return parallel.Programs(self.strategy, step, updates_state=True, declared=self.dataset.shapes[0], report=report)
+
+    def eval_step(self, report=lambda text: None):
+        """The same for the evaluation step."""
+        step = make_eval_step(self.task, axis_name=self.strategy.axis_name)
+        return parallel.Programs(self.strategy, step, updates_state=False, declared=self.dataset.shapes[1], report=report)
 
 
 def build(config, run):

@@ -11,7 +11,7 @@ from seqjax import decode, models, parallel
 from seqjax.analysis.layers import recurrent_layers
 from seqjax.errors import FieldError, UserError
 from seqjax.train.checkpoints import Checkpoints, verify
-from seqjax.train.evaluation import draw, evaluate_state, make_evaluation, summarise
+from seqjax.train.evaluation import draw, evaluate_state, summarise
 from seqjax.train.experiment import build, make_strategy, make_task
 from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory, check_same_experiment, jsonable
@@ -31,7 +31,7 @@ def evaluate(config, workdir, checkpoint='latest'):
     state = parts.strategy.enter(state.replace(carry=parts.initial_carry()))
     with ProgressBar('evaluate', len(parts.evaluation), quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling')
-        sums = evaluate_state(parts.strategy, make_evaluation(parts, bar.say), state, parts.evaluation, seen=bar.update)
+        sums = evaluate_state(parts.strategy, parts.eval_step(bar.say), state, parts.evaluation, seen=bar.update)
     name = dict(validation='eval').get(config.data.split, config.data.split)
     if jax.process_index() == 0 and config.data.source == run.saved_config().data.source:
         draw(parts.task, sums, run, name)

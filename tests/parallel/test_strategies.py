@@ -6,7 +6,7 @@ import pytest
 
 from seqjax import parallel
 from seqjax.train import RunDirectory, build, make_eval_step, make_train_step
-from seqjax.train.evaluation import evaluate_state, make_evaluation
+from seqjax.train.evaluation import evaluate_state
 from tests.labelled_files import labelled_config, write_labelled
 from tests.tiny import tiny_config, write_text
 
@@ -87,7 +87,7 @@ def run_labelled(tmp_path, task, accumulate, **mesh):
                                             axis_name=strategy.axis_name),
                             state, strategy.place(parts.training[0]), updates_state=True)
     state, facts = step(state, strategy.place(parts.training[0]))
-    sums = evaluate_state(strategy, make_evaluation(parts), state, parts.test)
+    sums = evaluate_state(strategy, parts.eval_step(), state, parts.test)
     return parts, jax.device_get(strategy.read(facts)), jax.device_get(strategy.leave(state).params), sums
 
 

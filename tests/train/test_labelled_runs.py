@@ -233,6 +233,9 @@ def test_the_width_follows_from_the_number_of_parameters(encoder, tmp_path):
     assert parts.task.model.width > 8 and parts.parameter_count() == pytest.approx(20_000, rel=0.1)
     config.parameters = 0
     assert build(config, RunDirectory(tmp_path / 'run')).task.model.width == 8
+    config.parameters = 5
+    with pytest.raises(FieldError, match='^config.parameters=5: the narrowest model has [0-9]+; ask for more'):
+        build(config, RunDirectory(tmp_path / 'run'))
 
 
 # ------------------------------------------------------------------------------------------------ documents of a text

@@ -1,0 +1,38 @@
+"""The final numbers of a run, flat, with what is needed to trust and repeat them."""
+
+import importlib.metadata
+import json
+import platform
+
+import jax
+
+from seqjax import config as configs
+from seqjax import data
+from seqjax.analysis.baselines import baselines
+from seqjax.analysis.cost import jaxpr_flops
+from seqjax.errors import UserError
+from seqjax.train.run_directory import jsonable, read_metrics
+
+
+def final_numbers(config, run, parts, recorder, train_step, skipped):
+    """What result.json holds."""
+    lines = read_metrics(run.metrics)
+    newest = {name: value for line in lines for name, value in line.items() if '/' in name}
+    before = json.loads(run.read('result.json') or '{}')  # a finished run that is started again trains no step
+    speed = recorder.tokens_per_second() or before.get('tokens_per_second', 0.0)
+    flops = _flops(train_step) or before.get('flops_per_step')
+    labelled = isinstance(parts.dataset, data.Labelled)
+    simple = jsonable(baselines(configs.task_name(config), parts.dataset.rows)) if labelled else {}
+    versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
+    return {**newest, **simple, 'steps': config.train.steps, 'skipped': skipped,
+            'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed), 'flops_per_step': flops,
+            'parameters': parts.parameter_count(), 'seed': config.seed, 'device': jax.devices()[0].device_kind,
+            'devices': jax.device_count(), 'version/python': platform.python_version(), **versions}
+
+
+def _flops(train_step):
+    """Operations of the matrix products of a step, the mean over all; None where they cannot be counted."""
+    try:
+        return train_step.mean_cost(jaxpr_flops)
+    except UserError:
+        return None
