@@ -1,6 +1,26 @@
 r"""Positive or negative? A bidirectional LSTM that weighs its words by attention.
 
+What it shows: words as vectors, read in both directions; a learned query decides which words count (Lin et al. 2017). Nothing is
+pretrained.
+
     python launch.py --config=experiments/sentiment.py --workdir=runs/sentiment
+    python launch.py --config=experiments/sentiment.py --workdir=runs/sst2 \
+        --config.data.source='file:PATH/sst2/{train,dev,test}.tsv'
+    echo 'not bad at all' | python launch.py --workdir=runs/sst2 --mode=predict --input=-
+
+Data: sentences of a small grammar of opinions, where negation and contrast turn words over; or the Stanford Sentiment Treebank,
+whole sentences only (6,920 for training).
+
+Measured on 2 CPU cores that did other work too (Python 3.11, jax 0.10.2), accuracy on the test part, mean and standard
+deviation over seeds 0, 1 and 2:
+
+| data | test accuracy | naive Bayes on words | most frequent class | minutes |
+|---|---|---|---|---|
+@REVIEWS@
+| SST-2 | @SST@ | 0.819 | 0.499 | @SSTMIN@ |
+
+On SST-2 counting words does as well: 6,920 sentences are too few to learn from scratch what their order adds. On the grammar, where
+counting is little better than guessing, it is the other way round.
 """
 
 from seqjax import config as configs

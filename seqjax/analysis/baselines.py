@@ -18,7 +18,7 @@ STRENGTHS = 10.0 ** np.arange(-3, 5)
 MOST_FEATURES = 5000
 
 
-def baselines(task, rows):
+def baseline_scores(task, rows):
     """{'eval/majority_accuracy': ..., 'test/ridge_spearman': ...} for the rows {'train': [...], 'validation': [...], ...}."""
     fit = dict(classification=_classification, tagging=_tagging, regression=_regression)[task]
     splits = dict(eval=rows['validation'], test=rows['test'])

@@ -8,7 +8,7 @@ import jax
 
 from seqjax import config as configs
 from seqjax import data
-from seqjax.analysis.baselines import baselines
+from seqjax.analysis.baselines import baseline_scores
 from seqjax.analysis.cost import jaxpr_flops
 from seqjax.errors import UserError
 from seqjax.train.run_directory import jsonable, read_metrics
@@ -22,7 +22,7 @@ def final_numbers(config, run, parts, recorder, train_step, skipped):
     speed = recorder.tokens_per_second() or before.get('tokens_per_second', 0.0)
     flops = _flops(train_step) or before.get('flops_per_step')
     labelled = isinstance(parts.dataset, data.Labelled)
-    simple = jsonable(baselines(configs.task_name(config), parts.dataset.rows)) if labelled else {}
+    simple = jsonable(baseline_scores(configs.task_name(config), parts.dataset.rows)) if labelled else {}
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
     return {**newest, **simple, 'steps': config.train.steps, 'skipped': skipped,
             'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed), 'flops_per_step': flops,

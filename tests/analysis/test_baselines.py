@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from seqjax.analysis import baselines as module
-from seqjax.analysis.baselines import baselines
+from seqjax.analysis import baselines
+from seqjax.analysis.baselines import baseline_scores
 
 
 def classified(*pairs):
@@ -32,7 +32,7 @@ def test_naive_bayes_by_hand():
     # [3]: 0 with 4/6 2/9 = 0.148 over 2/6 2/8 = 0.083. [3, 4]: 1 with 0.031 over 0.016. [4]: 1 with 0.125 over 0.074.
     # Nothing at all: the prior, 0.
     rows = classified(([3], 0), ([3, 4], 1), ([4], 0), ([], 0))
-    found = baselines('classification', dict(train=train, validation=rows, test=[]))
+    found = baseline_scores('classification', dict(train=train, validation=rows, test=[]))
     assert found == {'eval/majority_accuracy': 3 / 4, 'eval/naive_bayes_accuracy': 3 / 4}
 
 
@@ -41,7 +41,7 @@ def test_naive_bayes_is_a_loop_over_tokens():
     draw = lambda count: classified(*((rng.integers(2 + target, 9 + target, rng.integers(0, 6)), target)
                                       for target in rng.choice(3, count, p=(0.5, 0.3, 0.2))))
     rows = dict(train=draw(40), validation=draw(30), test=draw(20))
-    found = baselines('classification', rows)
+    found = baseline_scores('classification', rows)
     V = 1 + max(int(token) for split in rows.values() for row in split for token in row['inputs'])
     for name, split in (('eval', rows['validation']), ('test', rows['test'])):
         seen = 1 + max(int(token) for row in (*rows['train'], *split) for token in row['inputs'])
@@ -64,7 +64,7 @@ def test_the_most_frequent_label_of_a_token_and_of_all():
     train = tagged(([2, 3, 4], [1, 0, 1]), ([2, 3], [2, 0]), ([2, 4, 3], [2, 1, None]), ([5, 5, 5], [None, 2, 2]))
     # Labels: 0 twice, 1 three times, 2 four times. Of token 2: 2, of 3: 0, of 4: 1, of 5: 2, of any other: 2.
     rows = tagged(([2, 3, 4], [2, 0, 0]), ([7, 4, 5], [2, None, 0]))
-    found = baselines('tagging', dict(train=train, validation=train, test=rows))
+    found = baseline_scores('tagging', dict(train=train, validation=train, test=rows))
     assert found['test/majority_accuracy'] == 2 / 5
     assert found['test/most_frequent_label_accuracy'] == 3 / 5
     assert found['eval/most_frequent_label_accuracy'] == 8 / 9
@@ -74,18 +74,18 @@ def test_words_are_counted_where_they_are_spelled_too():
     spelled = lambda rows: [{**row, 'inputs': dict(words=row['inputs'], characters=np.zeros((len(row['inputs']), 3), np.int32))}
                             for row in rows]
     train, rows = classified(([2, 2], 0), ([3], 1), ([3, 4], 1)), classified(([2], 0), ([4], 1), ([3], 0))
-    plain = baselines('classification', dict(train=train, validation=rows, test=rows))
-    assert baselines('classification', dict(train=spelled(train), validation=spelled(rows), test=spelled(rows))) == plain
+    plain = baseline_scores('classification', dict(train=train, validation=rows, test=rows))
+    assert baseline_scores('classification', dict(train=spelled(train), validation=spelled(rows), test=spelled(rows))) == plain
 
 
 def test_frames_have_no_tokens_to_count():
     rng = np.random.default_rng(0)
     frames = lambda rows: [{**row, 'inputs': rng.normal(size=(len(row['inputs']), 3))} for row in rows]
     rows = frames(classified(([2, 2], 0), ([3], 1), ([3, 4], 1)))
-    assert baselines('classification', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
+    assert baseline_scores('classification', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
     rows = frames(tagged(([2, 2], [0, 1]), ([3], [1])))
-    assert baselines('tagging', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
-    assert baselines('regression', dict(train=rows, validation=rows, test=[])) == {}
+    assert baseline_scores('tagging', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
+    assert baseline_scores('regression', dict(train=rows, validation=rows, test=[])) == {}
 
 
 # ------------------------------------------------------------------------------------------------ ridge
@@ -125,8 +125,8 @@ def answers_of_ridge(train, rows, strength):
 def test_ridge_is_the_direct_solution_and_that_of_sklearn(strength, monkeypatch):
     linear_model = pytest.importorskip('sklearn.linear_model')
     train, validation, test = measured(60, 0), measured(20, 1), measured(25, 2)
-    monkeypatch.setattr(module, 'STRENGTHS', [strength])
-    found = baselines('regression', dict(train=train, validation=validation, test=test))
+    monkeypatch.setattr(baselines, 'STRENGTHS', [strength])
+    found = baseline_scores('regression', dict(train=train, validation=validation, test=test))
     for name, rows in (('eval', validation), ('test', test)):
         truth = [row['targets'] for row in rows]
         direct = answers_of_ridge(train, rows, strength)
@@ -138,17 +138,17 @@ def test_ridge_is_the_direct_solution_and_that_of_sklearn(strength, monkeypatch)
 
 def test_the_strength_is_the_best_one_on_the_validation_rows(monkeypatch):
     train, validation, test = measured(25, 0, noise=2), measured(40, 1, noise=2), measured(40, 2, noise=2)
-    found = baselines('regression', dict(train=train, validation=validation, test=test))
+    found = baseline_scores('regression', dict(train=train, validation=validation, test=test))
     score = lambda rows, strength: scipy.stats.spearmanr(answers_of_ridge(train, rows, strength),
                                                          [row['targets'] for row in rows]).statistic
-    on_validation = [score(validation, strength) for strength in module.STRENGTHS]
+    on_validation = [score(validation, strength) for strength in baselines.STRENGTHS]
     assert len({round(value, 6) for value in on_validation}) > 2  # the strength matters
-    best = module.STRENGTHS[int(np.argmax(on_validation))]
+    best = baselines.STRENGTHS[int(np.argmax(on_validation))]
     assert found['eval/ridge_spearman'] == pytest.approx(max(on_validation), rel=1e-9)
     assert found['test/ridge_spearman'] == pytest.approx(score(test, best), rel=1e-9)
 
 
 def test_too_many_features_are_not_waited_for(monkeypatch):
     rows = measured(30, 0)
-    monkeypatch.setattr(module, 'MOST_FEATURES', 10)
-    assert baselines('regression', dict(train=rows, validation=rows, test=rows)) == {}
+    monkeypatch.setattr(baselines, 'MOST_FEATURES', 10)
+    assert baseline_scores('regression', dict(train=rows, validation=rows, test=rows)) == {}
