@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 RUN ?= runs/demo
+TWO = --numprocesses=2 --dist=loadfile  # two files of tests at a time
 
 .PHONY: demo test test-slow clean
 
@@ -12,10 +13,11 @@ demo: $(VENV)/installed
 	$(BIN)/python launch.py --workdir=$(RUN) --mode=generate --config.decode.prompt="def " --config.decode.temperature=0.6 --config.decode.seed=4
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m "not slow" --durations=10
+	$(BIN)/python -m pytest -m "not slow" $(TWO) --durations=10
 
 test-slow: $(VENV)/installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow" $(TWO)
+	$(BIN)/python -m pytest -m slow
 
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
