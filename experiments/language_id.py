@@ -3,7 +3,8 @@ r"""Which language is a name from? A recurrent network that reads it letter by l
 What it shows: a bidirectional GRU over characters, the maximum over its steps, and a class for the whole name.
 
     python launch.py --config=experiments/language_id.py --workdir=runs/language_id
-    python launch.py --config=experiments/language_id.py --workdir=runs/names --config.data.source=file:PATH/names18
+    python launch.py --config=experiments/language_id.py --workdir=runs/names \
+        --config.data.source=file:PATH/names18 --config.train.steps=2500
     echo Papadopoulos | python launch.py --workdir=runs/names --mode=predict --input=-
 
 Data: CLDR's names of countries, languages, currencies and cities in 24 languages, as Babel carries them; or the surnames of 18
@@ -29,7 +30,7 @@ def get_config():
     config.task = 'classification'
     config.data.update(source='cldr', tokenizer='char', batch_size=64, shapes=3)
     config.model.update(encoder='gru', width=160, depth=1, bidirectional=True, embedding=48, pooling='max', dropout=0.3)
-    config.train.update(steps=2500, eval_every=500, save_every=1250)
+    config.train.update(steps=1500, eval_every=500, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,
                             weight_decay=1e-2, clip_norm=1.0)
     return config

@@ -30,10 +30,10 @@ def test_naive_bayes_by_hand():
     """
     train = classified(([2, 2], 0), ([2], 0), ([3], 0), ([4, 4, 3], 1))
     # [3]: 0 with 4/6 2/9 = 0.148 over 2/6 2/8 = 0.083. [3, 4]: 1 with 0.031 over 0.016. [4]: 1 with 0.125 over 0.074.
-    # Nothing at all: the prior, 0.
-    rows = classified(([3], 0), ([3, 4], 1), ([4], 0), ([], 0))
+    # Nothing at all: the prior, 0. Five times 3: 0 with 3.6e-4 over 3.3e-4; six times: 1 with 8.14e-5 over 8.03e-5.
+    rows = classified(([3], 0), ([3, 4], 1), ([4], 0), ([], 0), ([3] * 5, 0), ([3] * 6, 1))
     found = baseline_scores('classification', dict(train=train, validation=rows, test=[]))
-    assert found == {'eval/majority_accuracy': 3 / 4, 'eval/naive_bayes_accuracy': 3 / 4}
+    assert found == {'eval/majority_accuracy': 4 / 6, 'eval/naive_bayes_accuracy': 5 / 6}
 
 
 def test_naive_bayes_is_a_loop_over_tokens():

@@ -282,8 +282,8 @@ def test_what_cannot_be_meant_is_refused_with_the_way_out(name, content, task, c
     ('end_cr.tsv', GOOD.removesuffix(b'\n') + b'\r', READ),
     ('bom.tsv', b'\xef\xbb\xbf' + GOOD, READ),
     ('bom.csv', b'\xef\xbb\xbftext,label\n' + GOOD.replace(b'\t', b','), READ),
-    ('good.tsv.gz', gzip.compress(GOOD), READ),
-    ('members.tsv.gz', gzip.compress(GOOD[:20]) + gzip.compress(GOOD[20:]), READ),
+    ('good.tsv.gz', gzip.compress(GOOD, mtime=0), READ),
+    ('members.tsv.gz', gzip.compress(GOOD[:20], mtime=0) + gzip.compress(GOOD[20:], mtime=0), READ),
     ('longest.tsv', GOOD + b'x' * (MAX_LINE - 4) + b'\tpos', [*READ, ('x' * (MAX_LINE - 4), 'pos')]),
     ('widest.tsv', GOOD + '\U0001f642'.encode() * (MAX_LINE - 4) + b'\tpos\r\n',
      [*READ, ('\U0001f642' * (MAX_LINE - 4), 'pos')]),
@@ -359,7 +359,7 @@ def test_labels_that_training_never_shows_are_skipped_too(tmp_path):
 @pytest.mark.parametrize('name, content, reason', named([
     ('a.tsv', b'a\nb\n',
      'has nothing to learn from: a.tsv: 0 records (skipped 2: has 1 column and 2 are needed, in lines 1, 2)'),
-    ('a.tsv.gz', gzip.compress(GOOD)[:-4], f'line 5: the compressed data ends here, and too early; {AGAIN}'),
+    ('a.tsv.gz', gzip.compress(GOOD, mtime=0)[:-4], f'line 5: the compressed data ends here, and too early; {AGAIN}'),
     ('a.csv', b'text,label\n"a\n', 'line 2: a quote is opened here and never closed'),
     ('b.csv', b'\xff,label\na,x\n', f'line 1: is not UTF-8: byte 1 is 0xff{FIRST}'),
 ]))
@@ -384,7 +384,7 @@ def test_a_line_that_is_too_long_is_never_in_memory_as_a_whole(name, tmp_path):
 
 
 @pytest.mark.parametrize('name, task, content', named([
-    ('a.tsv', 'classification', GOOD * 3), ('a.tsv.gz', 'classification', gzip.compress(GOOD * 3)),
+    ('a.tsv', 'classification', GOOD * 3), ('a.tsv.gz', 'classification', gzip.compress(GOOD * 3, mtime=0)),
     ('a.csv', 'regression', b'sequence,target,set,validation\n"AC\n""D""",1.5,train,True\nAC,-2,train,\nAC,3e4,test,\n' * 2),
     ('a.jsonl', 'classification', b'{"text": "\\u00e9 b", "label": 1}\n{"text": "c", "label": true}\n' * 3),
     ('b.jsonl', 'tagging', b'{"words": ["a", "b"], "tags": ["X", null]}\n{"words": ["c"], "tags": ["X"]}\n' * 3),
