@@ -1,6 +1,16 @@
 r"""Which digit moves through the clip? One answer after all frames.
 
+What it shows: many to one over video. A digit drifts over a noisy canvas, behind a bar and partly outside now and then; what one
+frame hides another shows. A bidirectional GRU over the frames, weighed by attention.
+
     python launch.py --config=experiments/clip_classification.py --workdir=runs/clips
+
+Data: scikit-learn's handwritten digits, moved; no image is in two parts. Measured with seed 0 on 2 CPU cores that did other work too
+(Python 3.11, jax 0.10.2), on the test part:
+
+@TABLE@
+
+The test part is made of 180 images only, so that a point or two is noise.
 """
 
 from seqjax import config as configs

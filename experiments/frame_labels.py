@@ -1,6 +1,13 @@
 r"""Which digit is in the frame? An answer for every frame of a clip, from the frames before and after it.
 
+What it shows: many to many over video. A clip shows one digit after another, each for three to six frames.
+
     python launch.py --config=experiments/frame_labels.py --workdir=runs/frames
+
+Data: scikit-learn's handwritten digits, moved; no image is in two parts. Measured with seed 0 on 2 CPU cores that did other work too
+(Python 3.11, jax 0.10.2), on the test part:
+
+@TABLE@
 """
 
 from seqjax import config as configs

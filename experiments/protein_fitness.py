@@ -1,6 +1,23 @@
 r"""One number for a protein: a recurrent network, a convolution and self-attention with as many parameters each.
 
-    python launch.py --config=experiments/protein_fitness.py --workdir=runs/protein_fitness
+What it shows: many to one, a number. The same embedding, pooling and output around three encoders of about 40,000 parameters, beside
+a ridge regression on one-hot features, a feature for every residue at every place, which every such run computes from the same
+rows (its strength is chosen on the validation part).
+
+    python launch.py --config=experiments/protein_fitness.py --workdir=runs/fitness     # all three, and comparison.png
+    python launch.py --config=experiments/protein_fitness.py --workdir=runs/gb1 \
+        --config.data.source=file:PATH/flip_gb1/sampled.csv.gz
+    python launch.py --config=experiments/protein_fitness.py --workdir=runs/gb1_two --config.train.steps=300 \
+        --config.data.source=file:PATH/flip_gb1/two_vs_rest.csv.gz
+
+Data: generated peptides and their largest hydrophobic moment (Eisenberg et al. 1982); or the fitness of variants of protein GB1, as
+split by FLIP (Dallago et al. 2021): `sampled` (6,289 for training), and `two_vs_rest`, where 381 variants with at most two mutations
+are to tell about those with more.
+
+Measured on 2 CPU cores that did other work too (Python 3.11, jax 0.10.2): Spearman correlation on the test part, mean and standard
+deviation over seeds 0, 1 and 2 where there are two numbers:
+
+@TABLE@
 """
 
 from seqjax import config as configs

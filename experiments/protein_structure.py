@@ -1,6 +1,20 @@
 r"""Helix, strand or coil? A label for every residue of a protein.
 
-    python launch.py --config=experiments/protein_structure.py --workdir=runs/protein_structure
+What it shows: many to many, in step, by convolutions whose reach doubles with every layer, and on both sides; residues whose
+structure was not resolved have no label and are not counted.
+
+    python launch.py --config=experiments/protein_structure.py --workdir=runs/structure
+    python launch.py --config=experiments/protein_structure.py --workdir=runs/flip \
+        --config.data.source=file:PATH/flip_secondary_structure/sequences.fasta.gz \
+        --config.data.label_file=PATH/flip_secondary_structure/sampled.fasta.gz \
+        --config.data.mask_file=PATH/flip_secondary_structure/mask.fasta.gz
+
+Data: generated peptides with the structure that the rules of Chou & Fasman (1978) give them; or 11,156 proteins with their
+structure in three states, as split by FLIP (Dallago et al. 2021). Training sequences are cut to 500 residues.
+
+Measured on 2 CPU cores that did other work too (Python 3.11, jax 0.10.2), on the test part:
+
+@TABLE@
 """
 
 from seqjax import config as configs

@@ -1,6 +1,17 @@
 r"""Three ways to read a sequence, side by side: recurrence, convolution and self-attention.
 
-    python launch.py --config=experiments/three_ways.py --workdir=runs/three_ways
+What it shows: the three on one task, with the same number of parameters and the same compute. `config.parameters` chooses each
+one's width; at 21 words a row the operations of a training step then differ by less than 2 %, so that as many steps are as much
+compute.
+
+    python launch.py --config=experiments/three_ways.py --workdir=runs/three_ways      # all three, and comparison.png
+
+Data: sentences of a small grammar of opinions, positive or negative; counting words hardly helps. Measured with seed 0 on 2 CPU
+cores that did other work too (Python 3.11, jax 0.10.2), on the test part:
+
+@TABLE@
+
+Operations are those of matrix products and convolutions, counted from the program (flops_per_step in result.json).
 """
 
 from seqjax import config as configs

@@ -1,4 +1,4 @@
-"""Real runs, through the launcher, on the embedded text: what a newcomer does first."""
+"""Real runs, through the launcher, on the embedded sets: what a newcomer does first."""
 
 import json
 import re
@@ -51,3 +51,22 @@ def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
 def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
     run(f'--config=experiments/{experiment}.py', f'--workdir={tmp_path / "run"}')
     assert json.loads((tmp_path / 'run' / 'result.json').read_text())['eval/loss'] < loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('experiment, score, wanted, baseline', [
+    ('language_id', 'accuracy', 0.7, 'naive_bayes_accuracy'),
+    ('sentiment', 'accuracy', 0.9, 'naive_bayes_accuracy'),
+    ('tagging:softmax', 'accuracy', 0.9, 'most_frequent_label_accuracy'),
+    ('tagging:crf', 'accuracy', 0.9, 'most_frequent_label_accuracy'),
+    ('protein_fitness:conv', 'spearman', 0.9, 'ridge_spearman'),
+    ('protein_structure', 'accuracy', 0.8, 'most_frequent_label_accuracy'),
+    ('clip_classification', 'accuracy', 0.6, 'majority_accuracy'),
+    ('frame_labels', 'accuracy', 0.6, 'majority_accuracy'),
+    ('three_ways:gru', 'accuracy', 0.9, 'naive_bayes_accuracy'),
+])
+def test_labelled_experiments_are_far_better_than_chance_and_than_counting(experiment, score, wanted, baseline, tmp_path):
+    name, _, variant = experiment.partition(':')
+    run(f'--config=experiments/{name}.py' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
+    result = json.loads((tmp_path / 'run' / 'result.json').read_text())
+    assert result[f'test/{score}'] > max(wanted, result[f'test/{baseline}'] + 0.1)
