@@ -77,8 +77,7 @@ def main(argv):
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
     elif FLAGS.mode == 'predict':
         with _open_input() as lines:
-            for answer in train.predict(config, FLAGS.workdir, lines, FLAGS.checkpoint):
-                print(json.dumps(answer, ensure_ascii=False))
+            _print_each(train.predict(config, FLAGS.workdir, lines, FLAGS.checkpoint))
     elif FLAGS.mode == 'cells':
         print(train.find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
         print(f'page: {pathlib.Path(FLAGS.workdir) / "cells" / "index.html"}')
@@ -104,6 +103,17 @@ def _open_input():
         return open(FLAGS.input, encoding='utf-8-sig', errors='replace', newline='\n')
     except OSError as error:
         raise UserError(f'--input={FLAGS.input}: cannot be read ({error.strerror})') from None
+
+
+def _print_each(answers):
+    """A line of JSON for every answer, until all are printed or the reader has seen enough, as `head` has."""
+    escaped = not (sys.stdout.encoding or 'utf-8').lower().startswith('utf')
+    try:
+        for answer in answers:
+            print(json.dumps(answer, ensure_ascii=escaped))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes when it ends
 
 
 def _all_variants():

@@ -158,7 +158,8 @@ def _check_labelled(config):
     """What concerns words and documents must fit the task and the model."""
     options, text = config.data, task_name(config) == 'language_model'
     kind = 'generated' if options.source in data.GENERATORS else 'text' if text else 'labelled'
-    for field, of_kind, meaning in (('spelling', 'labelled', 'of labelled words'), ('vectors', 'labelled', 'of labelled words'),
+    for field, of_kind, meaning in (('spelling', 'labelled', 'of labelled words'),
+                                    ('vectors', 'labelled', 'of labelled words'),
                                     ('max_length', 'labelled', 'of labelled sequences'),
                                     ('documents', 'text', 'of the text of a language model')):
         if options[field] and kind != of_kind:
@@ -171,8 +172,8 @@ def _check_labelled(config):
         raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
                          "config.data.documents to ''")
     if options.batching == 'pack' and task_name(config) != 'tagging':
-        raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the task '
-                         f"is {task_name(config)}; write 'bucket'")
+        raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the '
+                         f"task is {task_name(config)}; write 'bucket'")
     if bool(options.spelling) != bool(config.model.get('character_encoder')):
         raise FieldError('config.data.spelling', options.spelling, 'goes together with config.model.character_encoder='
                          f'{config.model.get("character_encoder")!r}; set both or neither')

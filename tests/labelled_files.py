@@ -36,7 +36,8 @@ def labelled_config(path, task, encoder='gru', **sections):
     """A tiny reader over that file on one device, every row as long as the longest; sections: as for `tiny_config`."""
     sections = {**dict(data={}, model={}, parallel=dict(data=1)), **sections}
     sections['data'] = dict(source=f'file:{path}', batching='pad', **sections['data'])
-    sections['model'] = dict(encoder=encoder, width=8, **({'heads': 2} if encoder == 'attention' else {}), **sections['model'])
+    heads = dict(heads=2) if encoder == 'attention' else {}
+    sections['model'] = dict(encoder=encoder, width=8, **heads, **sections['model'])
     return tiny_config('reader', task=task, **sections)
 
 
@@ -45,6 +46,7 @@ def untrained_run(config, workdir):
     run, rng = RunDirectory(workdir), np.random.default_rng(0)
     parts = build(config, run)
     run.claim(config, parts.dataset)
-    params = jax.tree.map(lambda x: jax.device_put(rng.normal(size=x.shape).astype(x.dtype), x.sharding), parts.target.params)
+    draw = lambda x: jax.device_put(rng.normal(size=x.shape).astype(x.dtype), x.sharding)
+    params = jax.tree.map(draw, parts.target.params)
     Checkpoints(run.checkpoints).save({'params': params}, step=1, config=config.to_dict())
     return parts, params

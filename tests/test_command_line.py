@@ -32,8 +32,8 @@ def test_a_field_may_be_given_once_or_twice_the_same(words):
 def test_a_field_with_two_values_is_refused():
     with pytest.raises(UserError) as caught:
         command_line.check_repeated(['--config.data.source=file:a.tsv', '--mode=train', '--config.data.source=file:b.tsv'])
-    assert str(caught.value) == ('--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes '
-                                 'around a value with braces')
+    assert str(caught.value) == ('--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put '
+                                 'quotes around a value with braces')
 
 
 def test_changes_of_the_command_line_reach_a_variant():

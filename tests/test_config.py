@@ -102,12 +102,12 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('data.split', 'train', "config.data.split='train': choose one of: test, validation"),
     ('data.batching', 'buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
     ('data.on_error', 'ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
-    ('data.batching', 'pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task "
-                              "is language_model; write 'bucket'"),
-    ('data.spelling', 5, "config.data.spelling=5: is a matter of labelled words, and the data is 'python' for language_model; "
-                         'set it to 0'),
-    ('data.vectors', 'x', "config.data.vectors='x': is a matter of labelled words, and the data is 'python' for language_model; "
-                          "set it to ''"),
+    ('data.batching', 'pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the "
+                              "task is language_model; write 'bucket'"),
+    ('data.spelling', 5, "config.data.spelling=5: is a matter of labelled words, and the data is 'python' for "
+                         'language_model; set it to 0'),
+    ('data.vectors', 'x', "config.data.vectors='x': is a matter of labelled words, and the data is 'python' for "
+                          "language_model; set it to ''"),
     ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
                            'language_model; set it to 0'),
 ])
@@ -118,23 +118,24 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
 
 
 @pytest.mark.parametrize('model, task, changes, sentence', [
-    ('unshared', '', dict(documents='line'), "config.data.documents='line': 'unshared' cannot keep the documents of a row apart; "
-     "set it to '', or use a model that can: gpt, recurrent, per_step"),
+    ('unshared', '', dict(documents='line'),
+     "config.data.documents='line': 'unshared' cannot keep the documents of a row apart; set it to '', or use a model that "
+     'can: gpt, recurrent, per_step'),
     ('recurrent', '', dict(documents='line', carry=True),
      "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
     ('recurrent', '', dict(source='copy', documents='line'),
-     "config.data.documents='line': is a matter of the text of a language model, and the data is 'copy' for language_model; set "
-     "it to ''"),
+     "config.data.documents='line': is a matter of the text of a language model, and the data is 'copy' for language_model; "
+     "set it to ''"),
     ('reader', '', dict(source='adding', max_length=5),
      "config.data.max_length=5: is a matter of labelled sequences, and the data is 'adding' for regression; set it to 0"),
     ('reader', '', dict(source='reviews', documents='line'),
-     "config.data.documents='line': is a matter of the text of a language model, and the data is 'reviews' for classification; "
-     "set it to ''"),
+     "config.data.documents='line': is a matter of the text of a language model, and the data is 'reviews' for "
+     "classification; set it to ''"),
     ('reader', '', dict(source='reviews', spelling=8),
      "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or neither"),
     ('reader', '', dict(source='reviews', batching='pack'),
-     "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task is classification; write "
-     "'bucket'"),
+     "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task is classification; "
+     "write 'bucket'"),
     ('reader', 'tagging', dict(source='reviews'),
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
      'moving_digits'),
@@ -153,8 +154,8 @@ def test_data_that_does_not_fit_its_task_or_its_model_is_refused(model, task, ch
 
 
 def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
-    configs.validate(tiny_config('reader', task='classification', data=dict(source='file:x.tsv', tokenizer='word', spelling=8),
-                                 model=dict(character_encoder='conv')))
+    configs.validate(tiny_config('reader', task='classification', model=dict(character_encoder='conv'),
+                                 data=dict(source='file:x.tsv', tokenizer='word', spelling=8)))
     configs.validate(tiny_config('reader', task='tagging', data=dict(source='peptides', batching='pack')))
 
 

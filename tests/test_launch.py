@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import logging
+import os
 import pathlib
 import shutil
 import subprocess
@@ -203,9 +204,9 @@ MISTAKES = [
     ('--mode=generate', 'no run is here (no config.json); train one first with --config=FILE'),
     ('--config.data.documents=line --config.data.tokenizer=byte --config.data.source=file:{folder}/short.txt',
      "config.data.documents='line': the held-out text has no document of two tokens or more"),
-    ('--config.data.batching=pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and"),
+    ('--config.data.batching=pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging"),
     ('--config.data.spelling=4', "config.data.spelling=4: is a matter of labelled words, and the data is 'file:"),
-    ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split"),
+    ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test "),
     ('--config.parameters=-5', 'config.parameters=-5: must be a positive number, or 0 for off'),
     ('--config.parameters=many', '--config.parameters=many: must be a whole number'),
     ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
@@ -235,40 +236,41 @@ def instead(good, words):
 
 LABELLED_MISTAKES = [
     ('--config.data.batching=buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
-    ('--config.data.batching=pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the "
-                                    "task is classification; write 'bucket'"),
+    ('--config.data.batching=pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, "
+                                    "and the task is classification; write 'bucket'"),
     ('--config.data.on_error=ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
     ('--config.data.split=tests', "config.data.split='tests': did you mean 'test'?"),
-    ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split is "
-                                 'measured once, at the end; leave it out, or use --mode=eval'),
+    ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split "
+                                 'is measured once, at the end; leave it out, or use --mode=eval'),
     ('--config.data.shapes=0', 'config.data.shapes=0: must be at least 1'),
-    ('--config.data.documents=line', "config.data.documents='line': is a matter of the text of a language model, and the data is"),
-    ('--config.data.spelling=8', "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or "),
+    ('--config.data.documents=line', "config.data.documents='line': is a matter of the text of a language model, and the "),
+    ('--config.data.spelling=8', "config.data.spelling=8: goes together with config.model.character_encoder=''; set both "),
     ('--config.data.spelling=8 --config.model.character_encoder=conv',
      "config.data.spelling=8: needs words; set it to 0, or data.tokenizer to 'word'"),
     ('--config.data.tokenizer=words', "config.data.tokenizer='words': no such tokenizer; did you mean 'word'?"),
-    ('--config.data.vectors=none.txt', "config.data.vectors='none.txt': are of words, and data.tokenizer='char'; write 'word'"),
-    ('--config.data.vectors=none.txt --config.data.tokenizer=word', "config.data.vectors='none.txt': no such file (looked in "),
+    ('--config.data.vectors=no.txt', "config.data.vectors='no.txt': are of words, and data.tokenizer='char'; write 'word'"),
+    ('--config.data.vectors=no.txt --config.data.tokenizer=word', "config.data.vectors='no.txt': no such file (looked in "),
     ('--config.data.format=jsnl', "config.data.format='jsnl': did you mean 'jsonl'?"),
-    ('--config.data.format=tsv', "/trees.jsonl': line 1: has 1 column and 2 are needed; fix it, or set config.data.on_error=skip"),
+    ('--config.data.format=tsv',
+     "/trees.jsonl': line 1: has 1 column and 2 are needed; fix it, or set config.data.on_error=skip"),
     ('--config.data.target_column=labl', "/trees.jsonl': line 1: has no key 'labl': did you mean 'label'?"),
     ('--config.data.label_file=x', "config.data.label_file='x': means nothing for the format jsonl of "),
     ('--config.data.source=file:{folder}/none.tsv', "/none.tsv': no such file (looked in "),
     ('--config.data.source=file:{folder}/{{train,dev}}.tsv', "/train.tsv': no such file (looked in "),
-    ('--config.data.source=file:{folder}/text.txt', "/text.txt': the format text has no labels for classification; those that"),
-    ('--config.data.source=web:x', "config.data.source='web:x': write 'file:PATH' or 'tfds:NAME', or name an embedded set: cldr, "
-                                   'reviews, moving_digits'),
-    ('--config.data.source=python', "config.task='classification': the set 'python' is for: language_model; embedded sets for "),
+    ('--config.data.source=file:{folder}/text.txt', "/text.txt': the format text has no labels for classification; those "),
+    ('--config.data.source=web:x', "config.data.source='web:x': write 'file:PATH' or 'tfds:NAME', or name an embedded set: "
+                                   'cldr, reviews, moving_digits'),
+    ('--config.data.source=python', "config.task='classification': the set 'python' is for: language_model; embedded sets "),
     ('--config.data.source=adding', "config.task='classification': the set 'adding' is for: regression; embedded sets for "),
     ('--config.task=regression', "/trees.jsonl': line 1: the target is no finite number: '"),
     ('--config.task=tagging --config.model.pooling=last', "/trees.jsonl': line 1: labels and steps are not as many: "),
-    ('--config.task=tagging', "config.model.pooling='max': makes one answer of a row, and the data has a label for every step"),
+    ('--config.task=tagging', "config.model.pooling='max': makes one answer of a row, and the data has a label for every "),
     ('--config.task=language_model', "config.model.name='reader': cannot learn 'language_model', which the data is for"),
     ('--config.model.encoder=grru', "config.model.encoder='grru': no such encoder; did you mean 'gru'?"),
     ('--config.model.heads=2', "config.model.heads=2: is for attention encoders, and encoder='gru'; leave it at 4"),
     ('--config.model.crf=true', 'config.model.crf=True: is for labels of every step, and the data has one answer a row'),
     ('--config.data.batch_size=12', 'config.data.batch_size=12: must be a multiple of 8: data x fsdp = 8 shards'),
-    ('--mode=predict', '--mode=predict: give --input=FILE with a line for every sequence, or --input=- to read them from a pipe'),
+    ('--mode=predict', '--mode=predict: give --input=FILE with a line for every sequence, or --input=- to read them '),
     ('--mode=predict --input={folder}/text.txt', 'no run is here (no config.json); train one first with --config=FILE'),
 ]
 
@@ -493,6 +495,19 @@ def test_every_line_is_answered_with_one_object_whatever_its_bytes(source, launc
     assert [answer['input'] for answer in found] == ['abc', '', 'ab\N{REPLACEMENT CHARACTER}', 'é🙂\u2028d', 'h']
     assert found[1] == dict(input='', label=None, reason='an empty line') and 'é🙂' in out
     assert all(answer['label'] in LETTERS for answer in found if answer['input']) and snapshot(classifier) == before
+
+
+def test_a_reader_that_has_seen_enough_is_no_mistake_and_ascii_is_no_obstacle(classifier, tmp_path):
+    (tmp_path / 'lines.txt').write_text('é\n' * 3000)  # more answers than a pipe holds
+    words = [sys.executable, ROOT / 'launch.py', f'--workdir={classifier}', '--mode=predict',
+             f'--input={tmp_path / "lines.txt"}']
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, 'PYTHONIOENCODING': 'ascii'}) as process:
+        first = process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert process.returncode == 0 and 'Traceback' not in errors, errors
+    assert '\\u00e9' in first and json.loads(first)['input'] == 'é'
 
 
 # ------------------------------------------------------------------------------------------------ variants

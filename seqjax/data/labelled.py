@@ -51,7 +51,8 @@ class Labelled:
     @property
     def has_gaps(self):
         """Whether some steps have no label."""
-        return self.encoding.task == 'tagging' and any((row['weights'] == 0).any() for rows in self.rows.values() for row in rows)
+        rows = [row for split in self.rows.values() for row in split]
+        return self.encoding.task == 'tagging' and any((row['weights'] == 0).any() for row in rows)
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         return self._batches('train', ('train',), batch_size, lambda made: made.training(seed, process, processes))

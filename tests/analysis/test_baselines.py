@@ -12,7 +12,8 @@ from seqjax.analysis.baselines import baseline_scores
 
 
 def classified(*pairs):
-    return [dict(inputs=np.array(tokens, np.int32), targets=np.int32(target), weights=np.float32(1)) for tokens, target in pairs]
+    return [dict(inputs=np.array(tokens, np.int32), targets=np.int32(target), weights=np.float32(1))
+            for tokens, target in pairs]
 
 
 def tagged(*pairs):
@@ -50,9 +51,9 @@ def test_naive_bayes_is_a_loop_over_tokens():
         for row in split:
             scores = []
             for target in range(3):
-                counts = collections.Counter(int(t) for other in rows['train'] if other['targets'] == target for t in other['inputs'])
-                of_class = sum(other['targets'] == target for other in rows['train'])
-                scores.append(math.log((of_class + 1) / (len(rows['train']) + 3))
+                of_class = [other['inputs'] for other in rows['train'] if other['targets'] == target]
+                counts = collections.Counter(int(t) for tokens in of_class for t in tokens)
+                scores.append(math.log((len(of_class) + 1) / (len(rows['train']) + 3))
                               + sum(math.log((counts[int(t)] + 1) / (counts.total() + V)) for t in row['inputs']))
             right += scores.index(max(scores)) == row['targets']
         assert found[f'{name}/naive_bayes_accuracy'] == right / len(split)
@@ -71,11 +72,11 @@ def test_the_most_frequent_label_of_a_token_and_of_all():
 
 
 def test_words_are_counted_where_they_are_spelled_too():
-    spelled = lambda rows: [{**row, 'inputs': dict(words=row['inputs'], characters=np.zeros((len(row['inputs']), 3), np.int32))}
-                            for row in rows]
+    spelling = lambda words: dict(words=words, characters=np.zeros((len(words), 3), np.int32))
     train, rows = classified(([2, 2], 0), ([3], 1), ([3, 4], 1)), classified(([2], 0), ([4], 1), ([3], 0))
-    plain = baseline_scores('classification', dict(train=train, validation=rows, test=rows))
-    assert baseline_scores('classification', dict(train=spelled(train), validation=spelled(rows), test=spelled(rows))) == plain
+    plain = dict(train=train, validation=rows, test=rows)
+    spelled = {split: [{**row, 'inputs': spelling(row['inputs'])} for row in rows] for split, rows in plain.items()}
+    assert baseline_scores('classification', spelled) == baseline_scores('classification', plain)
 
 
 def test_frames_have_no_tokens_to_count():
@@ -130,8 +131,8 @@ def test_ridge_is_the_direct_solution_and_that_of_sklearn(strength, monkeypatch)
     for name, rows in (('eval', validation), ('test', test)):
         truth = [row['targets'] for row in rows]
         direct = answers_of_ridge(train, rows, strength)
-        theirs = linear_model.Ridge(alpha=strength).fit(one_hot(train), [row['targets'] for row in train]).predict(one_hot(rows))
-        np.testing.assert_allclose(direct, theirs, rtol=1e-6)
+        theirs = linear_model.Ridge(alpha=strength).fit(one_hot(train), [row['targets'] for row in train])
+        np.testing.assert_allclose(direct, theirs.predict(one_hot(rows)), rtol=1e-6)
         assert found[f'{name}/ridge_spearman'] == pytest.approx(scipy.stats.spearmanr(direct, truth).statistic, rel=1e-9)
     assert found['test/ridge_spearman'] > 0.5
 

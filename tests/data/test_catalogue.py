@@ -25,13 +25,15 @@ def sets():
 
     lines = [f'line {number} é\n' for number in range(20)]
     opinions, lengths = [(text, int(good)) for text, good in OPINIONS], LENGTHS
+    withheld = [(text, -1) for text, _ in opinions[:5]]
     made = [make_set('seqjax_plain', {'train': lines}),
             make_set('seqjax_split', {'train': lines, 'validation': ['held', 'out']}),
             make_set('seqjax_tested', {'train': lines, 'test': ['to', 'test']}),
             make_set('seqjax_pair', {'train': lines}, features=('one', 'two')),
-            make_set('seqjax_opinions', {'train': opinions, 'validation': opinions[:3], 'test': opinions[3:8]}, target=CLASSES),
+            make_set('seqjax_opinions', {'train': opinions, 'validation': opinions[:3], 'test': opinions[3:8]},
+                     target=CLASSES),
             make_set('seqjax_unsplit', {'train': opinions, 'test': opinions[:2]}, target=CLASSES),
-            make_set('seqjax_withheld', {'train': opinions, 'test': [(text, -1) for text, _ in opinions[:5]]}, target=CLASSES),
+            make_set('seqjax_withheld', {'train': opinions, 'test': withheld}, target=CLASSES),
             make_set('seqjax_measured', {'train': lengths[4:], 'validation': lengths[:4]}, target=NUMBERS),
             make_set('seqjax_broken', {}, error=OSError('the server is asleep\nand more'))]
     return {builder.name.removeprefix('seqjax_'): builder.name for builder in made}
@@ -125,11 +127,11 @@ def test_labels_that_a_set_does_not_have_are_refused(sets, name, task, reason, t
     assert str(caught.value).startswith(f"data.source='tfds:{sets[name]}': {reason}")
 
 
-@pytest.mark.parametrize('read', [data.load_text, functools.partial(catalogue.tfds_examples, task='classification', held_out=None)],
-                         ids=['text', 'labels'])
+@pytest.mark.parametrize('read', [catalogue.tfds_text, functools.partial(catalogue.tfds_examples, task='classification',
+                                                                         held_out=None)], ids=['text', 'labels'])
 def test_an_unknown_tfds_set_is_refused_with_the_place_to_look(sets, read, tmp_path):
     with pytest.raises(FieldError) as caught:
-        read('tfds:no_such_set' if read is data.load_text else 'no_such_set', directory=str(tmp_path))
+        read('no_such_set', directory=str(tmp_path))
     assert str(caught.value) == ("data.source='tfds:no_such_set': Dataset no_such_set not found. "
                                  'The sets are at https://www.tensorflow.org/datasets/catalog')
 

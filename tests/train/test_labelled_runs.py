@@ -61,8 +61,8 @@ def test_the_log_has_every_evaluation_and_the_result_its_last_with_baselines(run
 
 def test_pictures_tables_and_the_encoding_are_beside_it(run):
     config, workdir, result = run
-    first = build(config, RunDirectory(workdir)).evaluation[0]['weights'].sum()
-    for split, name, rows in (('validation', 'eval', first), ('test', 'test', SPLITS['test'])):  # eval_batches is for the first
+    first = build(config, RunDirectory(workdir)).evaluation[0]['weights'].sum()  # eval_batches=1, but for the test split
+    for split, name, rows in (('validation', 'eval', first), ('test', 'test', SPLITS['test'])):
         assert (workdir / f'{split}_confusion.png').stat().st_size > 1000
         table = json.loads((workdir / f'{split}_confusion.json').read_text())
         counts = np.array(table['counts'])
@@ -70,7 +70,8 @@ def test_pictures_tables_and_the_encoding_are_beside_it(run):
         assert result[f'{name}/accuracy'] == pytest.approx(np.trace(counts) / rows)
     assert RunDirectory(workdir).encoding().classes == tuple(LETTERS)
     facts = json.loads((workdir / 'data.json').read_text())
-    assert {split: facts[split] for split in SPLITS} == SPLITS and facts['report'] == f'trees.jsonl: {sum(SPLITS.values())} records'
+    assert {split: facts[split] for split in SPLITS} == SPLITS
+    assert facts['report'] == f'trees.jsonl: {sum(SPLITS.values())} records'
 
 
 # ------------------------------------------------------------------------------------------------ going on
@@ -122,17 +123,16 @@ def test_evaluation_of_a_split_gives_the_numbers_of_the_result(run, split, name)
 def test_training_is_not_watched_on_the_test_split(run, tmp_path):
     with pytest.raises(FieldError) as caught:
         train.train(changed(run[0], split='test'), tmp_path / 'run')
-    assert str(caught.value) == ("config.data.split='test': training is watched on the validation split, and the test split is "
-                                 'measured once, at the end; leave it out, or use --mode=eval')
+    assert str(caught.value) == ("config.data.split='test': training is watched on the validation split, and the test split "
+                                 'is measured once, at the end; leave it out, or use --mode=eval')
     assert not (tmp_path / 'run').exists()
 
 
 def test_a_split_that_the_set_does_not_have_is_refused(tmp_path):
-    lines = [line for line in write_labelled(tmp_path / 'trees.jsonl', 'classification').read_text().splitlines(keepends=True)
-             if '"test"' not in line]
-    (tmp_path / 'trees.jsonl').write_text(''.join(lines))
+    path = write_labelled(tmp_path / 'trees.jsonl', 'classification')
+    path.write_text(''.join(line for line in path.read_text().splitlines(keepends=True) if '"test"' not in line))
     with pytest.raises(FieldError) as caught:
-        build(changed(classification_config(tmp_path / 'trees.jsonl'), split='test'), RunDirectory(tmp_path / 'run'))
+        build(changed(classification_config(path), split='test'), RunDirectory(tmp_path / 'run'))
     assert str(caught.value) == "config.data.split='test': the set has only: train, validation"
 
 
@@ -151,24 +151,24 @@ def test_a_run_does_not_go_on_with_other_data(change, tmp_path):
     path.write_text(change(path.read_text()))
     with pytest.raises(UserError) as caught:
         train.train(config, run.path)
-    assert str(caught.value) == (f"the data of 'file:{path}' is not what this run began with (in {run.path}); restore it, or start "
-                                 'a new run in another --workdir')
+    assert str(caught.value) == (f"the data of 'file:{path}' is not what this run began with (in {run.path}); restore it, "
+                                 'or start a new run in another --workdir')
 
 
 def test_another_file_is_measured_with_what_the_run_learned(run, tmp_path):
-    config, workdir, _ = run
-    (tmp_path / 'other.jsonl').write_text('\n'.join(
+    (config, workdir, _), path = run, tmp_path / 'other.jsonl'
+    path.write_text('\n'.join(
         json.dumps(dict(text=text, label=label, split=split)) for text, label, split in
         [('abé', 'ash', 'train'), ('gh', 'cedar', 'train'), ('abcd', 'ash', 'validation'), ('hhgf', 'cedar', 'validation')]))
     before = (workdir / 'validation_confusion.json').read_bytes()
-    found = train.evaluate(changed(config, source=f'file:{tmp_path / "other.jsonl"}', batch_size=2), workdir)
+    found = train.evaluate(changed(config, source=f'file:{path}', batch_size=2), workdir)
     assert found['eval/accuracy'] in (0.0, 0.5, 1.0)
     assert (workdir / 'validation_confusion.json').read_bytes() == before  # of the run's own data
-    (tmp_path / 'other.jsonl').write_text((tmp_path / 'other.jsonl').read_text().replace('cedar', 'oak'))
+    path.write_text(path.read_text().replace('cedar', 'oak'))
     with pytest.raises(FieldError) as caught:
-        train.evaluate(changed(config, source=f'file:{tmp_path / "other.jsonl"}', batch_size=2), workdir)
-    assert str(caught.value) == (f"config.data.source='file:{tmp_path / 'other.jsonl'}': has the label 'oak', which was not learned; "
-                                 'there are: ash, birch, cedar')
+        train.evaluate(changed(config, source=f'file:{path}', batch_size=2), workdir)
+    assert str(caught.value) == (f"config.data.source='file:{path}': has the label 'oak', which was not learned; there are: "
+                                 'ash, birch, cedar')
 
 
 def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_word_vectors_again(tmp_path):
@@ -201,8 +201,8 @@ def test_a_tagger_in_two_buckets_reports_what_it_compiles_beyond_what_was_declar
     assert result['test/most_frequent_label_accuracy'] == 1 and 'train/accuracy' not in result
     assert 'f1/' not in errors  # of single tags only the log knows
     counts = np.array(json.loads((tmp_path / 'run' / 'test_confusion.json').read_text())['counts'])
-    letters = [letter for line in (tmp_path / 'letters.jsonl').read_text().splitlines() if json.loads(line)['split'] == 'test'
-               for letter in json.loads(line)['text']]
+    records = map(json.loads, (tmp_path / 'letters.jsonl').read_text().splitlines())
+    letters = ''.join(record['text'] for record in records if record['split'] == 'test')
     vowels = sum(letter in 'ae' for letter in letters)
     assert counts.sum(axis=1).tolist() == [len(letters) - vowels, vowels]
 
@@ -240,7 +240,8 @@ def test_the_width_follows_from_the_number_of_parameters(encoder, tmp_path):
 
 # ------------------------------------------------------------------------------------------------ documents of a text
 
-PARAGRAPHS = ['Zwölf Boxer jagen\nViktor quer.', 'Ein Reh.', 'Quer über den Teich.\nIn die Nächte!', 'So, so.', 'Drei\nzwei\neins.']
+PARAGRAPHS = ['Zwölf Boxer jagen\nViktor quer.', 'Ein Reh.', 'Quer über den Teich.\nIn die Nächte!', 'So, so.',
+              'Drei\nzwei\neins.']
 
 
 @pytest.fixture(scope='module', params=[('recurrent', 'char'), ('gpt', 'bpe')], ids=['recurrent', 'gpt'])
@@ -248,8 +249,8 @@ def packed(request, tmp_path_factory):
     """(config, workdir, result) of a language model over paragraphs, several in a row."""
     (model, tokenizer), directory = request.param, tmp_path_factory.mktemp('packed')
     (directory / 'text.txt').write_text('\n\n'.join(PARAGRAPHS * 8) + '\n\n', 'utf-8')
-    config = tiny_config(model, data=dict(source=f'file:{directory / "text.txt"}', documents='paragraph', tokenizer=tokenizer,
-                                          vocabulary=270, held_out=0.3, sequence_length=40),
+    config = tiny_config(model, data=dict(source=f'file:{directory / "text.txt"}', documents='paragraph', held_out=0.3,
+                                          tokenizer=tokenizer, vocabulary=270, sequence_length=40),
                          model=dict(width=8), train=dict(steps=3, eval_batches=0), parallel=dict(data=1))
     return config, directory / 'run', train.train(config, directory / 'run')
 
@@ -269,7 +270,8 @@ def test_bits_of_packed_documents_are_those_of_one_document_at_a_time(packed):
         rest = document.removeprefix(tokenizer.decode(numbers[:1]))  # nothing predicts the first token
         assert len(rest) < len(document)
         tokens, characters, size = tokens + len(numbers) - 1, characters + len(rest), size + len(rest.encode('utf-8'))
-    losses = jax.jit(lambda params: ops.cross_entropy(parts.task.model.apply({'params': params}, rows[:, :-1]), rows[:, 1:]))(params)
+    read = jax.jit(lambda params: parts.task.model.apply({'params': params}, rows[:, :-1]))
+    losses = ops.cross_entropy(read(params), rows[:, 1:])
     real = np.arange(T) < np.array([[len(tokenizer.encode(document)) - 1] for document in documents])
     bits = float(np.asarray(losses)[real].sum()) / math.log(2)
     expected = dict(token=bits / tokens, character=bits / characters, byte=bits / size)

@@ -122,8 +122,9 @@ def test_a_random_field_gives_the_best_path_and_the_marginals_of_its_labels(tagg
     scores, between = outputs(tagger, lines)
     for line, answer, row in zip(lines, answers(tagger, lines), np.float64(scores), strict=True):
         paths = list(itertools.product(range(2), repeat=len(line)))
-        totals = np.array([sum(row[t, label] for t, label in enumerate(path)) + between.start[path[0]] + between.end[path[-1]]
-                           + sum(between.between[a, b] for a, b in itertools.pairwise(path)) for path in paths])
+        totals = np.array([sum(row[t, label] for t, label in enumerate(path)) + between.start[path[0]]
+                           + sum(between.between[a, b] for a, b in itertools.pairwise(path)) + between.end[path[-1]]
+                           for path in paths])
         probabilities = np.exp(totals - totals.max()) / np.exp(totals - totals.max()).sum()
         best = paths[probabilities.argmax()]
         assert answer['input'] == line and answer['tokens'] == list(line)
@@ -141,12 +142,14 @@ def test_there_is_a_label_for_every_character_and_none_for_nothing(tagger):
 
 def test_words_are_labelled_one_by_one_as_they_stand(tmp_path):
     sentences = [(('An', 'elm', 'stands'), ('D', 'N', 'V')), (('elm', 'trees', 'stand', 'there'), ('N', 'N', 'V', 'A'))]
-    (tmp_path / 'words.jsonl').write_text('\n'.join(
-        json.dumps(dict(words=words, tags=tags, split=split)) for words, tags in sentences for split in ('train', 'validation')))
-    config = labelled_config(tmp_path / 'words.jsonl', 'tagging', 'conv', data=dict(tokenizer='word', lowercase=True, spelling=4),
+    (tmp_path / 'words.jsonl').write_text('\n'.join(json.dumps(dict(words=words, tags=tags, split=split))
+                                                    for words, tags in sentences for split in ('train', 'validation')))
+    config = labelled_config(tmp_path / 'words.jsonl', 'tagging', 'conv',
+                             data=dict(tokenizer='word', lowercase=True, spelling=4),
                              model=dict(character_encoder='conv', character_width=4))
     untrained_run(config, tmp_path / 'run')
-    plain, spaced, unknown, nothing = train.predict(config, tmp_path / 'run', ['An elm stands', ' An\telm  stands\n', 'oak ELM', ' \t'])
+    lines = ['An elm stands', ' An\telm  stands\n', 'oak ELM', ' \t']
+    plain, spaced, unknown, nothing = train.predict(config, tmp_path / 'run', lines)
     assert plain['tokens'] == spaced['tokens'] == ['An', 'elm', 'stands'] and plain['labels'] == spaced['labels']
     assert unknown['tokens'] == ['oak', 'ELM'] and len(unknown['labels']) == 2 and set(plain['labels']) <= set('DNVA')
     assert nothing == dict(input=' \t', labels=None, reason='an empty line')

@@ -61,7 +61,7 @@ def test_every_line_is_json_that_any_reader_takes(value, logged, tmp_path):
 
 
 def test_what_is_not_finite_has_no_word_in_json():
-    assert jsonable(dict(a=1.5, b=math.nan, c=-math.inf, d='x', e=None, f=7)) == dict(a=1.5, b=None, c=None, d='x', e=None, f=7)
+    assert jsonable(dict(a=1.5, b=math.nan, c=-math.inf, d='x', e=7)) == dict(a=1.5, b=None, c=None, d='x', e=7)
 
 
 def test_synced_lines_are_there_for_another_reader(tmp_path):

@@ -218,13 +218,14 @@ def test_the_fingerprint_is_the_same_for_any_split(parts):
 def test_the_fingerprint_of_ragged_rows_is_the_same_for_any_split_and_knows_every_part():
     rng = np.random.default_rng(0)
     draw = lambda *shape: rng.integers(V, size=(B, *shape)).astype(np.int32)
-    batch = dict(inputs=dict(words=draw(T), characters=draw(T, 3)), lengths=draw(), targets=draw(), weights=draw().astype(np.float32))
+    batch = dict(inputs=dict(words=draw(T), characters=draw(T, 3)), lengths=draw(), targets=draw(),
+                 weights=draw().astype(np.float32))
     halves = [jax.tree.map(lambda x: x[first:first + B // 2], batch) for first in (0, B // 2)]
     added = sum(np.asarray(name_of(half, n * B // 2)) for n, half in enumerate(halves))
     np.testing.assert_array_equal(added, name_of(batch))
     leaves, tree = jax.tree.flatten(batch)
-    others = [tree.unflatten([np.where(x == x.flat[0], x + 1, x).astype(x.dtype) if n == leaf else x for n, x in enumerate(leaves)])
-              for leaf in range(len(leaves))]
+    change = lambda x: np.where(x == x.flat[0], x + 1, x).astype(x.dtype)
+    others = [tree.unflatten([change(x) if n == leaf else x for n, x in enumerate(leaves)]) for leaf in range(len(leaves))]
     assert len({tuple(np.asarray(name_of(each))) for each in (batch, *others)}) == len(leaves) + 1 == 6
 
 
