@@ -5,6 +5,7 @@ import json
 import jax
 import numpy as np
 
+from seqjax import config as configs
 from seqjax import data
 from seqjax.analysis import cell_pages, gradients
 from seqjax.analysis import interpretable_cells as analysis
@@ -19,8 +20,9 @@ KEPT = 50                      # units in cells.json, the best ones; cells.npz h
 
 def find_cells(config, workdir, checkpoint='latest'):
     """Finds the units that follow a feature of the held-out text, writes workdir/cells/ and returns (table, findings)."""
-    if config.data.source in data.GENERATORS:
-        raise UserError(f'--mode=cells: {config.data.source!r} is no text; choose the --workdir of a language model')
+    if config.data.source in data.GENERATORS or configs.task_name(config) != 'language_model':
+        raise UserError(f'--mode=cells: the run reads {config.data.source!r} for {configs.task_name(config)}; choose the '
+                        '--workdir of a language model of text')
     run, parts, step, params = open_recurrent('cells', config, workdir, checkpoint)
     tokens = np.asarray(parts.dataset.validation[:TOKENS])
     pieces = [parts.dataset.tokenizer.decode([token]) for token in tokens]

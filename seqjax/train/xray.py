@@ -7,10 +7,12 @@ import pathlib
 import jax
 import numpy as np
 
+from seqjax import config as configs
 from seqjax.analysis import gradient_plots
 from seqjax.analysis import gradients as flows
 from seqjax.analysis.loss_gradients import end_gradients
 from seqjax.analysis.receptive_field import plot_receptive_fields, receptive_fields
+from seqjax.errors import UserError
 from seqjax.train.modes import open_recurrent
 from seqjax.train.run_directory import RunDirectory, read_metrics, runs_below
 
@@ -21,6 +23,9 @@ RECENT = 100          # steps of training whose gradient norms suggest the thres
 
 def xray_run(config, workdir, checkpoint='latest'):
     """Examines a checkpoint on held-out rows, writes workdir/xray/ and returns what xray.json holds."""
+    if config.data.spelling or config.data.batching == 'pack' and configs.task_name(config) == 'tagging':
+        raise UserError('--mode=xray: looks at rows that hold one sequence of tokens, and those of this run hold several or have '
+                        'words beside their spelling; choose another --workdir')
     run, parts, step, params = open_recurrent('xray', config, workdir, checkpoint)
     batch = jax.tree.map(lambda x: np.asarray(x)[:ROWS], parts.evaluation[0])
     found = jax.device_get(_examine(parts.task, params, batch))

@@ -76,8 +76,17 @@ def test_a_model_without_recurrent_layers_is_refused(tmp_path, mode, look):
 
 def test_cells_are_for_text(tmp_path):
     config = tiny_config('reader', data=dict(source='adding', held_out_rows=8))
-    with pytest.raises(UserError, match="--mode=cells: 'adding' is no text"):
+    with pytest.raises(UserError, match="--mode=cells: the run reads 'adding' for regression; choose"):
         train.find_cells(config, tmp_path)
+
+
+def test_packed_and_spelled_rows_have_no_xray(tmp_path):
+    packed = tiny_config('reader', data=dict(source='python_tokens', batching='pack'))
+    spelled = tiny_config('reader', data=dict(source='file:x.tsv', tokenizer='word', spelling=4),
+                          model=dict(character_encoder='conv'), task='classification')
+    for config in (packed, spelled):
+        with pytest.raises(UserError, match='^--mode=xray: looks at rows that hold one sequence of tokens, and those of this'):
+            train.xray_run(config, tmp_path)
 
 
 def test_xrays_while_training_need_a_recurrent_layer():
