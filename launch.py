@@ -165,7 +165,7 @@ def parse(argv):
                         + _what_to_type())
     from seqjax import command_line  # here, because it takes a second and help is wanted at once
 
-    command_line.check_repeated(words)
+    command_line.check_one_source(words)
     unset = command_line.set_to_none(words)
     try:
         if file is None:

@@ -14,7 +14,10 @@ structure in three states, as split by FLIP (Dallago et al. 2021). Training sequ
 
 Measured on 2 CPU cores that did other work too (Python 3.11, jax 0.10.2), on the test part:
 
-@TABLE@
+| data | accuracy | macro-F1 | most frequent label of each residue | minutes |
+|---|---|---|---|---|
+| peptides (default), seed 0 | 0.883 | 0.869 | 0.593 | 1.3 |
+@SS@
 """
 
 from seqjax import config as configs

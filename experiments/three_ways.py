@@ -9,7 +9,14 @@ compute.
 Data: sentences of a small grammar of opinions, positive or negative; counting words hardly helps. Measured with seed 0 on 2 CPU
 cores that did other work too (Python 3.11, jax 0.10.2), on the test part:
 
-@TABLE@
+| variant | accuracy | naive Bayes on words | parameters | operations of a step | minutes |
+|---|---|---|---|---|---|
+| gru | 0.9985 | 0.560 | 99,494 | 378 million | 1.3 |
+| conv | 1.000 | 0.560 | 100,048 | 380 million | 0.6 |
+| attention | 0.806 | 0.560 | 96,774 | 384 million | 1.4 |
+
+A likely reason: what decides here is words next to each other, which a convolution sees at once, while attention has to learn from
+its positions what a neighbour is. Its loss is still falling after 1,000 steps (docs/images/three_ways.png).
 
 Operations are those of matrix products and convolutions, counted from the program (flops_per_step in result.json).
 """
@@ -17,7 +24,6 @@ Operations are those of matrix products and convolutions, counted from the progr
 from seqjax import config as configs
 
 VARIANTS = ('gru', 'conv', 'attention')
-STEPS = dict(gru=1000, conv=1000, attention=1000)
 
 
 def get_config(variant='gru'):
@@ -26,7 +32,7 @@ def get_config(variant='gru'):
     config.parameters = 100_000
     config.data.update(source='reviews', tokenizer='word', vocabulary=1000, batch_size=32, batching='pad')
     config.model.update(encoder=variant, depth=2, bidirectional=True, embedding=64, pooling='mean')
-    config.train.update(steps=STEPS[variant], eval_every=100, save_every=500)
+    config.train.update(steps=1000, eval_every=100, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=1e-3, schedule='cosine', warmup_steps=100, final_rate=0.05,
                             clip_norm=1.0)
     return config

@@ -43,14 +43,14 @@ def unknown_flag(name, flags, config):
                                     f'there are: --{", --".join(flags)} and --config.SECTION.FIELD')
 
 
-def check_repeated(words):
-    """Refuses a field that is given two values: the last would win, most often where a shell has taken braces apart."""
-    given = {}
-    for word in words:
-        name, equals, value = word.partition('=')
-        if equals and given.setdefault(name, value) != value:
-            raise UserError(f'{name} is given twice, as {given[name]} and {value}; give it once, and put quotes around a value '
-                            'with braces')
+def check_one_source(words):
+    """Refuses two sources: of other fields the last one given counts, but here a shell has taken braces apart, and the last is
+    the test part."""
+    name = '--config.data.source'
+    sources = [word.partition('=')[2] for word in words if word.partition('=')[0] == name]
+    if len(set(sources)) > 1:
+        raise UserError(f'{name} is given twice, as {sources[0]} and {sources[1]}; give it once, and put quotes around a value '
+                        'with braces')
 
 
 def left_over(word, config):

@@ -23,15 +23,15 @@ def test_the_sentence_for_an_unknown_field_says_what_was_meant(path, sentence):
 
 @pytest.mark.parametrize('words', [
     [], ['--mode=eval', '--workdir=x'], ['--config.seed=1', '--config.seed=1'], ['--config.data.source={a,b}.tsv'],
-    ['--config.seed=1', '--config.data.split_seed=2'], ['train', 'train'],
+    ['--config.seed=1', '--config.seed=2'], ['train', 'train'],
 ])
-def test_a_field_may_be_given_once_or_twice_the_same(words):
-    command_line.check_repeated(words)
+def test_one_source_and_other_fields_twice_are_fine(words):
+    command_line.check_one_source(words)
 
 
-def test_a_field_with_two_values_is_refused():
+def test_two_sources_are_refused():
     with pytest.raises(UserError) as caught:
-        command_line.check_repeated(['--config.data.source=file:a.tsv', '--mode=train', '--config.data.source=file:b.tsv'])
+        command_line.check_one_source(['--config.data.source=file:a.tsv', '--mode=train', '--config.data.source=file:b.tsv'])
     assert str(caught.value) == ('--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put '
                                  'quotes around a value with braces')
 

@@ -13,7 +13,8 @@ SOURCES = list(data.GENERATORS)
 
 
 def load(source, length=T, held_out_rows=10):
-    return data.load(tiny_config(data=dict(source=source, sequence_length=length, held_out_rows=held_out_rows)).data)
+    options = tiny_config(data=dict(source=source, sequence_length=length, held_out_rows=held_out_rows)).data
+    return data.load(options, data.default_task(source))
 
 
 def training(source, **changes):
@@ -62,7 +63,7 @@ def test_copy_shows_ten_letters_and_asks_for_them_after_the_blanks(length):
         assert targets.tolist() == [8] * (length + 10) + letters
         assert weights.tolist() == [0] * (length + 10) + [1] * 10
     assert batch['inputs'].dtype == batch['targets'].dtype == np.int32
-    assert load('copy', length).vocabulary == 10 and load('copy', length).steps == length + 20
+    assert load('copy', length).for_model()['vocabulary'] == 10 and load('copy', length).steps == length + 20
 
 
 def test_without_memory_copy_costs_log_8_a_letter_which_is_what_the_paper_states():
