@@ -19,7 +19,7 @@ deviation over seeds 0, 1 and 2:
 | reviews (default), seed 0 | 0.9985 | 0.560 | 0.489 | 2.3 |
 | SST-2 | 0.817 +- 0.003 | 0.819 | 0.499 | 3.2 to 5.1 |
 
-On SST-2 counting words does as well: 6,920 sentences are too few to learn from scratch what their order adds. On the grammar, where
+On SST-2 counting words does as well; 6,920 sentences may be too few to learn from scratch what their order adds. On the grammar, where
 counting is little better than guessing, it is the other way round.
 """
 
