@@ -8,7 +8,7 @@ a row, so that hardly a position is padding.
     python launch.py --config=experiments/tagging.py --workdir=runs/ewt \
         --config.data.source='file:PATH/en_ewt-ud-{train,dev,test}.conllu.gz' --config.data.tokenizer=word \
         --config.data.lowercase=true --config.data.spelling=16 --config.model.character_encoder=conv \
-        --config.model.character_width=64 --config.model.word_dropout=0.1
+        --config.model.character_width=64 --config.model.word_dropout=0.1 --config.train.steps=1200
     echo 'They googled the facts .' | python launch.py --workdir=runs/ewt/crf --mode=predict --input=-
 
 Data: Python's standard library, labelled by its own tokenizer; or Universal Dependencies English EWT, 17 parts of speech.
@@ -34,7 +34,7 @@ def get_config(variant='softmax'):
     config.task = 'tagging'
     config.data.update(source='python_tokens', tokenizer='char', vocabulary=20000, batching='pack', batch_size=8)
     config.model.update(encoder='lstm', width=150, depth=1, bidirectional=True, embedding=100, dropout=0.4, crf=variant == 'crf')
-    config.train.update(steps=1200, eval_every=300, save_every=600)
+    config.train.update(steps=800, eval_every=200, save_every=400)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,
                             weight_decay=1e-2, clip_norm=1.0)
     return config

@@ -31,7 +31,7 @@ class ProgressBar:
     def update(self, step, text=''):
         self._bar.update(self._task, completed=step, text=text)
         if not self._live and time.monotonic() - self._last_line > self.SECONDS_BETWEEN_LINES:
-            self.say(f'{self._title} {step}/{self._steps}  {text}')
+            self.say(f'{self._title} {step}' + (f'/{self._steps}' if self._steps else '') + f'  {text}')
 
     def say(self, text):
         self._last_line = time.monotonic()
