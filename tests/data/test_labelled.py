@@ -147,3 +147,11 @@ def test_what_cannot_be_encoded_is_refused(task, train, changed, sentence):
     with pytest.raises(FieldError) as error:
         load_labelled(Examples(train, train, [], ''), task, options(**changed))
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize('kind', ['byte', 'bpe'])
+def test_bytes_and_byte_pairs_leave_padding_and_unknown_free(kind):
+    made = load_labelled(examples(first_letter), 'classification', options(tokenizer=kind, vocabulary=260)).encoding
+    tokens = made.inputs('\0a!')
+    np.testing.assert_array_equal(tokens - 2, made.tokenizer.encode('\0a!'))
+    assert tokens.min() >= 2 and tokens.max() < made.for_model()['vocabulary'] == made.tokenizer.vocabulary + 2
