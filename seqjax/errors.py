@@ -23,3 +23,10 @@ def suggestion(word, known):
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean '{close[0]}'?" if close else f'choose one of: {", ".join(known)}'
+
+
+def refuse_unused(model, field, unused, reason):
+    """A field of a dataclass that nothing reads must have its default."""
+    value, default = getattr(model, field), type(model).__dataclass_fields__[field].default
+    if unused and value != default:
+        raise FieldError(field, value, f'{reason}; leave it at {default!r}')

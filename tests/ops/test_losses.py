@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+import pytest
 
 from seqjax import ops
 
@@ -51,6 +53,18 @@ def test_bfloat16_logits_are_summed_in_float32():
     loss = cross_entropy(low, targets)
     assert loss.dtype == jnp.float32
     np.testing.assert_array_equal(loss, cross_entropy(low.astype(jnp.float32), targets))
+
+
+@pytest.mark.parametrize('smoothing', [0.1, 1.0])
+def test_a_smoothed_target_is_spread_over_all_tokens(smoothing):
+    logits, targets = draw()
+    log_probs = np.log(softmax(logits))
+    loss, gradient = jax.jit(jax.value_and_grad(lambda logits: ops.cross_entropy(logits, targets, smoothing).sum()))(logits)
+    chosen = sum(log_probs[b, t, targets[b, t]] for b in range(B) for t in range(T))
+    np.testing.assert_allclose(loss, -(1 - smoothing) * chosen - smoothing * log_probs.sum() / V, rtol=1e-5)
+    labels = np.asarray(optax.smooth_labels(np.eye(V, dtype=np.float32)[targets], smoothing))
+    np.testing.assert_allclose(loss, -(labels * log_probs).sum(), rtol=1e-5)
+    np.testing.assert_allclose(gradient, softmax(logits) - labels, atol=1e-6)
 
 
 def test_one_row_without_other_axes_works_too():
