@@ -7,14 +7,19 @@ what the encoder knows at the end of the row. A row of no steps gives zeros. seg
 changes along a row another sequence begins, and is read as if it had a row of its own (`last` is then of no use).
 """
 
+import functools
+
 from flax import linen as nn
 import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.errors import FieldError
-from seqjax.nn.projection import Projection
+from seqjax.nn.feed_forward import FeedForward
+from seqjax.nn.multi_head import MultiHeadAttention, Where
+from seqjax.nn.norms import layer_norm
+from seqjax.nn.projection import Projection, fan_in
 from seqjax.nn.recurrent import Recurrent
-from seqjax.nn.transformer import Block, FeedForward, SelfAttention, check_sizes, layer_norm
+from seqjax.nn.transformer import Block, Stack, check_sizes
 
 
 class RecurrentEncoder(nn.Module):
@@ -63,19 +68,21 @@ class AttentionEncoder(nn.Module):
     def __call__(self, x, lengths=None, *, segments=None, train=False):
         x, T = ops.mask_steps(x, lengths).astype(self.dtype), x.shape[1]
         if x.shape[-1] != self.width:
-            x = Projection((self.width,), (None, 'embed'), kernel_init=nn.initializers.lecun_normal(), dtype=self.dtype,
-                           name='input')(x)
+            x = Projection((self.width,), (None, 'embed'), kernel_init=fan_in(), dtype=self.dtype, name='input')(x)
         if self.positions:
             positions = ops.sinusoidal_positions(T, self.width).astype(self.dtype)
             x = x + (positions if segments is None else positions[ops.steps_of_segments(segments)])
-        mask = jnp.ones((1, 1, 1, T), bool) if lengths is None else ops.valid_steps(lengths, T)[:, None, None]
-        mask = mask & ops.causal_mask(T) if self.causal else mask  # [B, 1, T or 1, S]
-        mask = mask if segments is None else mask & ops.same_segment(segments)
-        # 2 * depth projections add to the residual stream; their scale keeps its variance at 1 (GPT-2, section 2.3).
-        out_init = nn.initializers.normal(0.02 / (2 * self.depth) ** 0.5)
-        part = dict(dropout=self.dropout, bias=True, dtype=self.dtype, out_init=out_init, parent=None)  # the block's
-        for layer in range(self.depth):
-            block = Block(SelfAttention(self.heads, **part), FeedForward(**part), True, self.dtype, name=f'block_{layer}')
-            x, _ = block(x, mask=mask, train=train)
-        x = ops.mask_steps(layer_norm(True, self.dtype, 'norm')(x), lengths)
+        norm = functools.partial(layer_norm, True, self.dtype)
+        stack = Stack(functools.partial(_block, self.width, self.depth, self.heads, self.dropout, self.dtype, norm), self.depth,
+                      norm, name='stack')
+        mask = ops.Mask(causal=self.causal, lengths=lengths, segments=segments)
+        x = ops.mask_steps(stack(x, Where(mask), train=train)[0], lengths)
         return x, ops.last_step(x, lengths)
+
+
+def _block(width, depth, heads, dropout, dtype, norm, **options):
+    # 2 * depth projections add to the residual stream; their scale keeps its variance at 1 (GPT-2, section 2.3).
+    into = functools.partial(fan_in, variance=1 / (2 * depth))
+    part = dict(bias=True, dtype=dtype, parent=None)  # the block's
+    return Block(MultiHeadAttention(width, heads, out_init=into(2), **part), FeedForward(out_init=into(), **part), norm,
+                 dropout=dropout, **options)

@@ -4,12 +4,33 @@ Every parameter says the logical names of its axes; `seqjax.parallel` maps the n
 """
 
 from collections.abc import Sequence
+import math
 
 from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
 partitioned = nn.with_logical_partitioning
+
+
+def fan_in(contract=1, variance=1.0):
+    """An initializer: what goes through a kernel whose first `contract` axes are summed over keeps `variance` of its own."""
+    def draw(key, shape, dtype=jnp.float32):
+        deviation = (variance / math.prod(shape[:contract])) ** 0.5
+        return nn.initializers.truncated_normal(deviation / 0.87962566)(key, shape, dtype)  # the cut at 2 takes some away
+
+    return draw
+
+
+def multiply(x, kernel, contract=1):
+    """x W, summed over the last `contract` axes of x and the first of W: [..., D] and [D, H, K] give [..., H, K].
+
+    It is `jnp.tensordot`, as one product of two matrices. The numbers are the same; XLA's program for the CPU is not: it
+    sums the gradient of W over one axis of rows where they lie, and does not first write them down anew, transposed.
+    """
+    rows, made = x.shape[:x.ndim - contract], kernel.shape[contract:]
+    D = math.prod(kernel.shape[:contract])
+    return jnp.matmul(x.reshape(math.prod(rows), D), kernel.reshape(D, math.prod(made))).reshape(*rows, *made)
 
 
 class Projection(nn.Module):
@@ -29,11 +50,18 @@ class Projection(nn.Module):
     def __call__(self, x):
         shape = (*x.shape[x.ndim - self.contract:], *self.features)
         kernel = self.param('kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
-        y = jnp.tensordot(x.astype(self.dtype), kernel.astype(self.dtype), axes=self.contract)
+        y = self._multiply(x.astype(self.dtype), kernel.astype(self.dtype))
         if self.bias:
             names = tuple(self.axes[self.contract:])
             y += self.param('bias', partitioned(nn.initializers.zeros, names), tuple(self.features)).astype(self.dtype)
         return y
+
+    def _multiply(self, x, kernel):
+        c = self.contract
+        if len(self.features) == 1 or self.axes[c] is not None:
+            return multiply(x, kernel, c)
+        # A mesh may cut the axes made after this one, and an axis that is cut must come first among those that are merged.
+        return jnp.stack([multiply(x, part, c) for part in jnp.moveaxis(kernel, c, 0)], axis=x.ndim - c)
 
 
 class Embedding(nn.Module):
@@ -56,7 +84,7 @@ class Embedding(nn.Module):
         return jnp.take(self._rows(), tokens, axis=0)  # [..., D]
 
     def attend(self, x):
-        return x.astype(self.dtype) @ self._rows().T  # [..., V]
+        return multiply(x.astype(self.dtype), self._rows().T)  # [..., V]
 
     def _rows(self):
         rows = self.table.astype(self.dtype)

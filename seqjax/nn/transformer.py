@@ -1,30 +1,18 @@
-"""The Transformer block: self-attention, with or without a cache of the steps already seen, and the feed-forward layer.
+"""The Transformer's block, and stacks of blocks.
 
-Shapes: B batch, T new steps, S cache slots, D width, H heads, K head width, F feed-forward width.
+Shapes: B rows, T steps, S steps of a source, D width, L layers.
 """
+
+from collections.abc import Callable
 
 from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
-from seqjax import ops
 from seqjax.errors import FieldError
-from seqjax.nn.projection import Projection, partitioned
+from seqjax.nn.multi_head import Where
 
-
-class LayerNorm(nn.LayerNorm):
-    """flax's, which mixes bfloat16 with its float32 statistics also where jax_numpy_dtype_promotion='strict'."""
-
-    def __call__(self, x):
-        with jax.numpy_dtype_promotion('standard'):
-            return super().__call__(x)
-
-
-def layer_norm(bias, dtype, name=None):
-    """flax's LayerNorm with named axes; statistics in float32."""
-    return LayerNorm(
-        epsilon=1e-5, use_bias=bias, dtype=dtype, name=name,
-        scale_init=partitioned(nn.initializers.ones, ('embed',)), bias_init=partitioned(nn.initializers.zeros, ('embed',)))
+ORDERS = ('pre', 'post')
 
 
 def check_sizes(model):
@@ -32,72 +20,109 @@ def check_sizes(model):
     for field in ('width', 'depth', 'heads'):
         if getattr(model, field) < 1:
             raise FieldError(field, getattr(model, field), 'must be at least 1')
-    if model.width % model.heads:
+    if not getattr(model, 'head_width', 0) and model.width % model.heads:
         fits = [n for n in range(1, model.width + 1) if model.width % n == 0 and n <= 4 * model.heads]
         raise FieldError('heads', model.heads, f'must divide width={model.width}; {", ".join(map(str, fits))} would')
 
 
-class SelfAttention(nn.Module):
-    """Multi-head attention among the steps of a row: to the present and the past, or to where `mask` says.
-
-    Without a cache x holds whole rows from their first step on, and a mask that broadcasts to [B, H, T, T], True where a
-    step may look, takes the place of the causal one. With a cache, x [B, T, D] continues row b at step
-    `position[b]`: its keys and values are written to the cache's slots and it looks at every slot up to its own.
-    A cache is (keys, values), each [B, S, H, K]; slots past the end are dropped, so the caller keeps position + T <= S.
-    """
-
-    heads: int
-    dropout: float = 0.0
-    bias: bool = False
-    dtype: jnp.dtype = jnp.float32
-    out_init: nn.initializers.Initializer = nn.initializers.normal(0.02)
-
-    @nn.compact
-    def __call__(self, x, cache=None, position=None, *, mask=None, train=False):
-        B, T, D = x.shape
-        H, K = self.heads, D // self.heads
-        qkv = Projection((3, H, K), ('embed', None, 'heads', None), bias=self.bias, dtype=self.dtype, name='qkv')(x)
-        query, key, value = jnp.moveaxis(qkv, 2, 0)  # each [B, T, H, K]
-        if cache is None:
-            mask = ops.causal_mask(T) if mask is None else mask
-        else:
-            rows, slots = jnp.arange(B)[:, None], position[:, None] + jnp.arange(T)  # [B, 1], [B, T]
-            key, value = cache = tuple(old.at[rows, slots].set(new, mode='drop') for old, new in zip(cache, (key, value)))
-            mask = (jnp.arange(key.shape[1]) <= slots[..., None])[:, None]  # [B, 1, T, S]
-        y = ops.attend(query, key, value, mask)  # [B, T, H, K]
-        y = Projection((D,), ('heads', None, 'embed'), contract=2, bias=self.bias, dtype=self.dtype,
-                       kernel_init=self.out_init, name='out')(y)
-        return nn.Dropout(self.dropout, deterministic=not train)(y), cache
-
-
-class FeedForward(nn.Module):
-    """W2 gelu(W1 x), step by step, with F = 4 D."""
-
-    dropout: float = 0.0
-    bias: bool = False
-    dtype: jnp.dtype = jnp.float32
-    out_init: nn.initializers.Initializer = nn.initializers.normal(0.02)
-
-    @nn.compact
-    def __call__(self, x, *, train=False):
-        D = x.shape[-1]
-        y = Projection((4 * D,), ('embed', 'mlp'), bias=self.bias, dtype=self.dtype, name='in')(x)  # [B, T, F]
-        y = jax.nn.gelu(y, approximate=False)
-        y = Projection((D,), ('mlp', 'embed'), bias=self.bias, dtype=self.dtype, kernel_init=self.out_init, name='out')(y)
-        return nn.Dropout(self.dropout, deterministic=not train)(y)
-
-
 class Block(nn.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x)): pre-norm (Xiong et al. 2020)."""
+    """Attention, attention to a source where there is one, and a feed-forward network, each added to what it reads:
+
+        'pre'     x + layer(norm(x))      (Xiong et al. 2020; GPT-2, T5, Llama)
+        'post'    norm(x + layer(x))      (Vaswani et al. 2017; BERT)
+
+    attention, cross, feed_forward: layers, see `MultiHeadAttention`, `CrossAttention`, `FeedForward`; any others with their calls
+    will do. norm(name=...) makes a norm. dropout: on what every layer says, before it is added.
+    """
 
     attention: nn.Module
     feed_forward: nn.Module
-    bias: bool = False
-    dtype: jnp.dtype = jnp.float32
+    norm: Callable[..., nn.Module]
+    cross: nn.Module | None = None
+    order: str = 'pre'
+    dropout: float = 0.0
 
     @nn.compact
-    def __call__(self, x, cache=None, position=None, *, mask=None, train=False):
-        y, cache = self.attention(layer_norm(self.bias, self.dtype, 'attention_norm')(x), cache, position, mask=mask,
-                                  train=train)
-        x = x + y
-        return x + self.feed_forward(layer_norm(self.bias, self.dtype, 'feed_forward_norm')(x), train=train), cache
+    def __call__(self, x, where=Where(), cache=None, memory=None, *, look=False, train=False):
+        """([B, T, D], cache, weights of the cross-attention [B, T, S] where `look`, or None)."""
+        def add(name, layer):
+            nonlocal x
+            norm, drop = self.norm(name=f'{name}_norm'), nn.Dropout(self.dropout, deterministic=not train)
+            y, result = layer(norm(x) if self.order == 'pre' else x)
+            x = x + drop(y)
+            x = x if self.order == 'pre' else norm(x)
+            return result
+
+        weights = None
+        cache = add('attention', lambda x: self.attention(x, where, cache, train=train))
+        if self.cross is not None:
+            weights = add('cross', lambda x: self.cross(x, memory, where, look=look, train=train))
+        add('feed_forward', lambda x: (self.feed_forward(x, train=train), None))
+        return x, cache, weights
+
+
+class Stack(nn.Module):
+    """L blocks one after another, and a last norm where they are 'pre'.
+
+        stack(x, where)                                   x [B, T, D] -> ([B, T, D], None, None)
+        stack(x, where, caches, memories, look=True)      -> ([B, T, D], caches, weights [B, T, S], their mean over the layers)
+
+    make_block(name=...) makes a block; blocks are block_0, block_1, ... scan: they are one block, compiled once, whose
+    parameters have a leading axis of L, and whose caches and memories have it second, after the rows. remat: what is inside a block
+    is computed again in the backward pass and not stored. Caches and memories are tuples with one for each layer otherwise.
+    """
+
+    make_block: Callable[..., Block]
+    depth: int
+    norm: Callable[..., nn.Module] | None = None
+    scan: bool = False
+    remat: bool = False
+
+    def setup(self):
+        if self.scan:
+            self.blocks = self.make_block(name='blocks')
+        else:
+            self.blocks = [self.make_block(name=f'block_{layer}') for layer in range(self.depth)]
+        self.last_norm = self.norm(name='norm') if self.norm else None
+
+    def __call__(self, x, where=Where(), caches=None, memories=None, *, look=False, train=False):
+        def run(block, x, cache, memory):
+            x, cache, weights = block(x, where, cache, memory, look=look, train=train)
+            return x, (cache, weights)
+
+        run = nn.remat(run, prevent_cse=not self.scan) if self.remat else run
+        if self.scan:
+            layers = nn.scan(lambda block, x, layer: run(block, x, *layer), variable_axes={'params': 0, 'penalties': 0},
+                             split_rngs={'params': True, 'dropout': True}, in_axes=1, out_axes=1, length=self.depth,
+                             metadata_params={nn.PARTITION_NAME: 'layers'})
+            x, (caches, weights) = layers(self.blocks, x, (caches, memories))
+            weights = None if weights is None else weights.mean(axis=1)
+        else:
+            none = (None,) * self.depth
+            x, caches, weights = self._one_by_one(run, x, caches or none, memories or none)
+        return self.last_norm(x) if self.last_norm else x, caches, weights
+
+    def _one_by_one(self, run, x, caches, memories):
+        kept, looks = [], []
+        for block, cache, memory in zip(self.blocks, caches, memories):
+            x, (cache, weights) = run(block, x, cache, memory)
+            kept.append(cache)
+            looks.append(weights)
+        return x, None if kept[0] is None else tuple(kept), None if looks[0] is None else sum(looks) / len(looks)
+
+    def read(self, outputs):
+        """The memories of all layers: keys and values of what another stack has said [B, S, E]."""
+        if not self.scan:
+            return tuple(block.cross.read(outputs) for block in self.blocks)
+        read = nn.scan(lambda block, _, __: (None, block.cross.read(outputs)), variable_axes={'params': 0},
+                       split_rngs={'params': True}, in_axes=1, out_axes=1, length=self.depth,
+                       metadata_params={nn.PARTITION_NAME: 'layers'})
+        return read(self.blocks, None, None)[1]
+
+    @nn.nowrap
+    def empty_caches(self, rows, slots):
+        """Caches of all layers with room for so many steps."""
+        cache = self.make_block(parent=None).attention.empty_cache(rows, slots)
+        if not self.scan:
+            return (cache,) * self.depth
+        return jax.tree.map(lambda x: jnp.repeat(x[:, None], self.depth, axis=1), cache)

@@ -10,7 +10,7 @@ import pytest
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
-from tests.reference import attention as reference_attention, recurrence as reference_recurrence
+from tests.reference import recurrence as reference_recurrence, transformer as reference_transformer
 from tests.reference.parameters import random_parameters
 
 B, T, D, N, H = 4, 6, 3, 8, 2
@@ -117,21 +117,11 @@ def test_merged_directions_have_no_end_and_are_refused():
 
 def numpy_encoder(params, x, causal):
     """One row [n, D] through one block."""
-    def norm(params, x):
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-        return x * params['scale'] + params['bias']
-
-    def project(params, x, contract=1):
-        return np.tensordot(x, np.float64(params['kernel']), contract) + params['bias']
-
-    n, block = len(x), params['block_0']
-    x = project(params['input'], x) + np.asarray(ops.sinusoidal_positions(n, N))
-    query, key, value = np.moveaxis(project(block['attention']['qkv'], norm(block['attention_norm'], x)), 1, 0)
-    mask = np.tril(np.ones((n, n), bool)) if causal else np.ones((n, n), bool)
-    seen = reference_attention.attend(query[None], key[None], value[None], np.broadcast_to(mask, (1, H, n, n)))[0]
-    x = x + project(block['attention']['out'], seen, 2)
-    y = np.float64(jax.nn.gelu(project(block['feed_forward']['in'], norm(block['feed_forward_norm'], x)), approximate=False))
-    return norm(params['norm'], x + project(block['feed_forward']['out'], y))
+    n, stack = len(x), params['stack']
+    x = reference_transformer.project(params['input'], x) + np.asarray(ops.sinusoidal_positions(n, N))
+    mask = reference_transformer.causal(1, n) if causal else np.ones((1, n, n), bool)
+    x = reference_transformer.block(stack['block_0'], x[None], mask)
+    return reference_transformer.layer_norm(stack['norm'], x)[0]
 
 
 @pytest.mark.parametrize('causal', [True, False])

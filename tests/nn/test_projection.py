@@ -3,6 +3,7 @@
 from flax import linen
 import jax
 import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import numpy as np
 import pytest
 
@@ -26,6 +27,37 @@ def test_a_projection_contracts_the_last_axes_and_adds_its_bias(features, contra
     assert sorted(params) == ['bias', 'kernel'][not bias:]
     expected = np.einsum(equation, x, params['kernel']) + params.get('bias', 0)
     np.testing.assert_allclose(jax.jit(layer.apply)({'params': params}, x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize('features, contract, shape, equation', SHAPES, ids=[equation for *_, equation in SHAPES])
+def test_gradients_of_a_projection_are_those_of_its_equation_backwards_forwards_and_in_batches(features, contract, shape, equation):
+    rng = np.random.default_rng(4)
+    layer = nn.Projection(features, (None,) * (contract + len(features)), contract=contract, bias=False)
+    x = rng.standard_normal(shape).astype(np.float32)
+    kernel = random_parameters(layer, x)['kernel']
+    run = jax.jit(lambda x, kernel: layer.apply({'params': dict(kernel=kernel)}, x))
+    inputs, made = equation.split('->')
+    (left, right), y_shape = inputs.split(','), run(x, kernel).shape
+    dx, dk, dy = (rng.standard_normal(s).astype(np.float32) for s in (x.shape, kernel.shape, y_shape))
+    to_x, to_kernel = jax.vjp(run, x, kernel)[1](dy)
+    np.testing.assert_allclose(to_x, np.einsum(f'{made},{right}->{left}', dy, kernel), atol=1e-5)
+    np.testing.assert_allclose(to_kernel, np.einsum(f'{left},{made}->{right}', x, dy), atol=1e-5)
+    _, tangent = jax.jvp(run, (x, kernel), (dx, dk))
+    np.testing.assert_allclose(tangent, np.einsum(equation, dx, kernel) + np.einsum(equation, x, dk), atol=1e-5)
+    np.testing.assert_allclose(jax.vmap(run, (None, 0))(x, np.stack([kernel, dk])),
+                               [np.einsum(equation, x, each) for each in (kernel, dk)], atol=1e-5)
+
+
+def test_a_projection_to_keys_and_values_leaves_heads_on_their_devices():
+    """The axis of size 2 stands before the heads that a mesh cuts: a product over merged axes would gather the kernel."""
+    mesh = jax.make_mesh((2,), ('tensor',), axis_types=(AxisType.Auto,), devices=jax.devices()[:2])
+    on = lambda *places: NamedSharding(mesh, PartitionSpec(*places))
+    layer, x = nn.Projection((2, 4, 3), ('embed', None, 'heads', None), bias=False), jnp.zeros((2, 5, 8))
+    kernel = jax.ShapeDtypeStruct((8, 2, 4, 3), jnp.float32, sharding=on(None, None, 'tensor'))
+    gradient = jax.jit(jax.value_and_grad(lambda kernel, x: (layer.apply({'params': dict(kernel=kernel)}, x) ** 2).sum()),
+                       in_shardings=(on(None, None, 'tensor'), on()), out_shardings=(on(), on(None, None, 'tensor')))
+    text = gradient.lower(kernel, x).compile().as_text()
+    assert 'all-gather' not in text and 'all-to-all' not in text and 'all-reduce' in text  # of the sum
 
 
 def test_a_projection_names_the_axes_of_kernel_and_bias():

@@ -1,0 +1,148 @@
+"""Attention with many heads, as layers: among the steps of a row, to what another stack has said, and in linear time.
+
+Shapes: B rows, T new steps, S steps that are looked at, D width, H heads of queries, G heads of keys and values, K head width.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+
+from seqjax import ops
+from seqjax.nn.projection import Projection, fan_in
+
+
+class Where(NamedTuple):
+    """What every layer of a stack is told of the T steps that it sees.
+
+    mask: an `ops.Mask`, where they may look. bias: [H, 2 S - 1], added to scores by distance. steps: [T] or [B, T], where they
+    stand in their text, for rotary positions. position: [B], how many steps the caches hold. lengths: [B], how many of the new
+    steps count, with a cache; None: all. source: an `ops.Mask` over what is attended to across.
+    """
+
+    mask: ops.Mask = ops.Mask()
+    bias: jax.Array | None = None
+    steps: jax.Array | None = None
+    position: jax.Array | None = None
+    lengths: jax.Array | None = None
+    source: ops.Mask = ops.Mask()
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention among the steps of a row (Vaswani et al. 2017, section 3.2.2).
+
+        attention(x, where)               x [B, T, D]: whole rows from their first step on -> ([B, T, D], None)
+        attention(x, where, cache)        x goes on with row b at step where.position[b]   -> ([B, T, D], cache)
+
+    A cache is (keys, values), each [B, S, G, K]; what would be written past its end is dropped, so the caller keeps
+    position + T <= S. key_heads: G, fewer heads of keys and values that groups of queries share (Shazeer 2019 for one, Ainslie
+    et al. 2023); 0: H. head_width: 0: D / H. rotary: the base of rotary positions; 0: none; rotary_scaling: see `ops.rotate`.
+    scale: of the scores; None: 1 / sqrt(K). dropout: on the weights.
+    """
+
+    width: int
+    heads: int
+    key_heads: int = 0
+    head_width: int = 0
+    rotary: float = 0.0
+    rotary_scaling: tuple = ()
+    scale: float | None = None
+    dropout: float = 0.0
+    bias: bool = False
+    dtype: jnp.dtype = jnp.float32
+    kernel_init: nn.initializers.Initializer = fan_in()
+    query_init: nn.initializers.Initializer | None = None  # None: kernel_init
+    out_init: nn.initializers.Initializer = fan_in(2)
+
+    def setup(self):
+        H, G, K = self.heads, self._key_heads, self._head_width
+        same = dict(bias=self.bias, dtype=self.dtype)
+        self.query = Projection((H, K), ('embed', 'heads', None), kernel_init=self.query_init or self.kernel_init, **same)
+        self.key_value = Projection((2, G, K), ('embed', None, 'heads', None), kernel_init=self.kernel_init, **same)
+        self.out = Projection((self.width,), ('heads', None, 'embed'), contract=2, kernel_init=self.out_init, **same)
+
+    def __call__(self, x, where=Where(), cache=None, *, train=False):
+        query, (key, value) = self.query(x), self.read(x)
+        if self.rotary:
+            query, key = (ops.rotate(part, where.steps, self.rotary, self.rotary_scaling) for part in (query, key))
+        if cache is None:
+            return self.out(self._attend(query, key, value, where.mask, where.bias, train)), None
+        cache = tuple(_written(old, new, where.position) for old, new in zip(cache, (key, value)))
+        mask = dataclasses.replace(where.mask, start=where.position)
+        return self.out(self._attend(query, *cache, mask, where.bias, train)), cache
+
+    def read(self, x):
+        """(keys, values) of x, [B, S, G, K] each."""
+        both = self.key_value(x)  # [B, S, 2, G, K]
+        return both[:, :, 0], both[:, :, 1]
+
+    @nn.nowrap
+    def empty_cache(self, rows, slots):
+        """A cache with room for so many steps."""
+        empty = jnp.zeros((rows, slots, self._key_heads, self._head_width), self.dtype)
+        return empty, empty
+
+    def _attend(self, query, key, value, mask, bias, train):
+        dropout = self.dropout if train else 0.0
+        return ops.attend(query, key, value, mask, bias=bias, scale=self.scale, dropout=dropout,
+                          dropout_key=self.make_rng('dropout') if dropout else None)
+
+    @property
+    def _key_heads(self):
+        return self.key_heads or self.heads
+
+    @property
+    def _head_width(self):
+        return self.head_width or self.width // self.heads
+
+
+class CrossAttention(MultiHeadAttention):
+    """Attention to what another stack has said: keys and values are made of it once, by `read`.
+
+    A row of the memory may have k rows of x, next to each other, as the hypotheses of a beam have.
+    """
+
+    def __call__(self, x, memory, where=Where(), *, look=False, train=False):
+        """([N, T, D], [N, T, S] or None). x: [N, T, D], memory: (keys, values), B rows each. look: returns the mean weights."""
+        (N, T, _), rows = x.shape, len(memory[0])
+        query = self.query(x).reshape(rows, -1, self.heads, self._head_width)  # [B, k T, H, K]
+        y = self._attend(query, *memory, where.source, None, train)
+        weights = self._weights(query, memory[0], where.source).reshape(N, T, -1) if look else None
+        return self.out(y.reshape(N, T, *y.shape[2:])), weights
+
+    def _weights(self, query, key, mask):
+        """[B, T, S]: the mean of the weights over the heads."""
+        B, T, H, K = query.shape
+        grouped = query.reshape(B, T, key.shape[2], -1, K)
+        scores = jnp.einsum('btgrk,bsgk->bgrts', grouped, key, preferred_element_type=jnp.float32).reshape(B, H, T, -1)
+        scale = K ** -0.5 if self.scale is None else self.scale
+        return ops.soft_weights(scores * scale, mask.dense(T, key.shape[1])).mean(axis=1)
+
+
+class LinearAttention(MultiHeadAttention):
+    """The same with weights that are products of features (`ops.linear_attend`): its cost grows with T and not with T^2.
+
+    Its cache is one matrix a head, however long the text. It has no place for a bias of scores, a scale or dropout of weights.
+    """
+
+    def __call__(self, x, where=Where(), cache=None, *, train=False):
+        query, (key, value) = self.query(x), self.read(x)
+        if self.rotary:
+            query, key = (ops.rotate(part, where.steps, self.rotary, self.rotary_scaling) for part in (query, key))
+        if cache is None:
+            return self.out(ops.linear_attend(query, key, value, where.mask)), None
+        cache, y = ops.linear_attend_step(cache, query, key, value, lengths=where.lengths)
+        return self.out(y), cache
+
+    @nn.nowrap
+    def empty_cache(self, rows, slots):
+        del slots  # the state is as large as ever
+        return ops.linear_state(rows, self._key_heads, self._head_width, self._head_width)
+
+
+def _written(old, new, position):
+    """The cache [B, S, G, K] with new steps [B, T, G, K] from position[b] on."""
+    rows, slots = jnp.arange(len(old))[:, None], position[:, None] + jnp.arange(new.shape[1])  # [B, 1], [B, T]
+    return old.at[rows, slots].set(new, mode='drop')
