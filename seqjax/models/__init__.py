@@ -5,20 +5,27 @@ import math
 
 from seqjax import ops
 from seqjax.errors import FieldError, suggestion
-from seqjax.models.gpt import GPT
+from seqjax.models.bert import BERT
+from seqjax.models.decoder_only import GPT, Llama
+from seqjax.models.encoder_decoder import T5, Transformer
 from seqjax.models.ladder import PerStep, Unshared
 from seqjax.models.matching import match_width, parameter_count
+from seqjax.models.presets import PRESETS
 from seqjax.models.reader import Reader
 from seqjax.models.recurrent import RecurrentLanguageModel
+from seqjax.models.seq2seq import Seq2Seq
+from seqjax.models.transformer_fields import TransformerFields
 
-MODELS = {'gpt': GPT, 'recurrent': RecurrentLanguageModel, 'reader': Reader, 'per_step': PerStep, 'unshared': Unshared}
+MODELS = {'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5, 'recurrent': RecurrentLanguageModel,
+          'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared}
 CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
 PACKING = tuple(name for name, model in MODELS.items() if getattr(model, 'packs', False))
 DTYPES = ('float32', 'bfloat16')
-FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table')  # what the data decides
+FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared')  # what the data decides
 
-__all__ = ['CARRYING', 'DTYPES', 'GPT', 'MODELS', 'PACKING', 'PerStep', 'Reader', 'RecurrentLanguageModel', 'Unshared',
-           'build', 'check_task', 'fields', 'is_recurrent', 'match_width', 'parameter_count', 'width_multiple']
+__all__ = ['BERT', 'CARRYING', 'DTYPES', 'GPT', 'Llama', 'MODELS', 'PACKING', 'PRESETS', 'PerStep', 'Reader',
+           'RecurrentLanguageModel', 'Seq2Seq', 'T5', 'Transformer', 'Unshared', 'build', 'check_task', 'fields', 'is_recurrent',
+           'match_width', 'parameter_count', 'preset', 'width_multiple']
 
 
 def fields(name):
@@ -45,11 +52,12 @@ def is_recurrent(name, chosen):
 def width_multiple(name, chosen):
     """What the width of model `name` must be a multiple of: attention has heads of one size, and positions in pairs."""
     values = {**fields(name), **chosen}
-    attends = name == 'gpt' or values.get('encoder') == 'attention'
+    attends = issubclass(MODELS[name], TransformerFields) or values.get('encoder') == 'attention'
     return math.lcm(2, values['heads']) if attends else 1
 
 
-def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, characters=None, table=None, **chosen):
+def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, characters=None, table=None,
+          target_vocabulary=0, shared=False, **chosen):
     """The linen module of model `name`, its fields checked before anything is compiled.
 
     What is named here comes from the data, and a model takes of it what it has fields for; `chosen` comes from the config.
@@ -62,9 +70,19 @@ def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, c
         raise FieldError('dropout', chosen['dropout'], 'must be at least 0 and less than 1')
     if chosen.get('dtype', 'float32') not in DTYPES:
         raise FieldError('dtype', chosen['dtype'], f'choose one of: {", ".join(DTYPES)}')
-    from_data = dict(zip(FROM_DATA, (vocabulary, context_length, outputs, per_step, characters, table)))
+    from_data = dict(zip(FROM_DATA, (vocabulary, context_length, outputs, per_step, characters, table,
+                                     target_vocabulary, shared)))
     taken = {f.name for f in dataclasses.fields(MODELS[name])}
     return MODELS[name](**{k: v for k, v in from_data.items() if k in taken}, **chosen)
+
+
+def preset(name, **changes):
+    """The linen module of a published size, see `presets`; `changes` are of its fields. BERT is the one that fills in."""
+    if name not in PRESETS:
+        raise FieldError('preset', name, f'no such preset; {suggestion(name, PRESETS)}')
+    model, chosen, vocabulary, context_length = PRESETS[name]
+    from_data = dict(vocabulary=vocabulary, context_length=context_length, outputs=0, shared=True)
+    return build(model, **{**from_data, **chosen, **changes})
 
 
 def _known(name):

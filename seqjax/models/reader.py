@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqjax import nn, ops
-from seqjax.errors import FieldError, suggestion
+from seqjax.errors import FieldError, refuse_unused, suggestion
 
 ENCODERS = (*ops.CELLS, 'conv', 'attention')
 
@@ -150,27 +150,20 @@ def _check(model):
             raise FieldError(field, getattr(model, field), f'must be at least {least}')
     kind = 'recurrent' if model.encoder in ops.CELLS else model.encoder
     for field, user in _USED_BY.items():
-        _unused(model, field, kind != user, f'is for {user} encoders, and encoder={model.encoder!r}')
-    _unused(model, 'pooling', model.per_step, 'makes one answer of a row, and the data has a label for every step')
-    _unused(model, 'queries', model.per_step or model.pooling != 'attention', "is for pooling='attention' over a row")
-    _unused(model, 'crf', not model.per_step, 'is for labels of every step, and the data has one answer a row')
-    _unused(model, 'one_hot', model.vocabulary is None, 'is for tokens, and the inputs are frames')
-    _unused(model, 'one_hot', model.table is not None, 'leaves no place for the word vectors of the data')
-    _unused(model, 'embedding', model.one_hot, 'is the width of an embedding, and one_hot=True has none')
-    _unused(model, 'word_dropout', model.vocabulary is None or model.one_hot, 'is for an embedding of tokens')
-    _unused(model, 'character_encoder', model.one_hot, 'goes with an embedding of words, and one_hot=True has none')
-    _unused(model, 'character_encoder', model.characters is None, 'reads characters of words, and the data has none')
-    _unused(model, 'character_width', not model.character_encoder, "is for a character_encoder, and it is ''")
+        refuse_unused(model, field, kind != user, f'is for {user} encoders, and encoder={model.encoder!r}')
+    refuse_unused(model, 'pooling', model.per_step, 'makes one answer of a row, and the data has a label for every step')
+    refuse_unused(model, 'queries', model.per_step or model.pooling != 'attention', "is for pooling='attention' over a row")
+    refuse_unused(model, 'crf', not model.per_step, 'is for labels of every step, and the data has one answer a row')
+    refuse_unused(model, 'one_hot', model.vocabulary is None, 'is for tokens, and the inputs are frames')
+    refuse_unused(model, 'one_hot', model.table is not None, 'leaves no place for the word vectors of the data')
+    refuse_unused(model, 'embedding', model.one_hot, 'is the width of an embedding, and one_hot=True has none')
+    refuse_unused(model, 'word_dropout', model.vocabulary is None or model.one_hot, 'is for an embedding of tokens')
+    refuse_unused(model, 'character_encoder', model.one_hot, 'goes with an embedding of words, and one_hot=True has none')
+    refuse_unused(model, 'character_encoder', model.characters is None, 'reads characters of words, and the data has none')
+    refuse_unused(model, 'character_width', not model.character_encoder, "is for a character_encoder, and it is ''")
     if model.table is not None and model.embedding not in (0, model.table.shape[1]):
         raise FieldError('embedding', model.embedding, f'the word vectors have width {model.table.shape[1]}; leave it at 0')
     nn.Pooling(model.pooling, model.queries, parent=None)
     _encoder(model, parent=None)
     if model.vocabulary is not None:
         _table(model, parent=None)
-
-
-def _unused(model, field, unused, reason):
-    """A field that nothing reads must have its default."""
-    value, default = getattr(model, field), type(model).__dataclass_fields__[field].default
-    if unused and value != default:
-        raise FieldError(field, value, f'{reason}; leave it at {default!r}')

@@ -1,7 +1,6 @@
 """Both language models against numpy and torch, and `extend` in any pieces against the whole row."""
 
 import functools
-import math
 
 from flax import linen
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqjax import models, nn, ops
-from tests.reference import attention as reference_attention, recurrence as reference_recurrence
+from tests.reference import recurrence as reference_recurrence, transformer as reference_transformer
 from tests.reference.parameters import random_parameters
 
 B, T, V, D, L, H = 3, 7, 11, 8, 2, 2
@@ -39,22 +38,10 @@ def whole_rows(variant):
 
 
 def numpy_gpt(params, tokens):
-    def norm(params, x):
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-        return x * params['scale'] + params.get('bias', 0)
-
-    def linear(params, x, axes=1):
-        return np.tensordot(x, np.float64(params['kernel']), axes) + params.get('bias', 0)
-
-    x = np.float64(params['embedding']['table'])[tokens] + params['positions'][:tokens.shape[1]]
-    mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (len(tokens), H, T, T))
+    x = np.float64(params['embedding']['table'])[tokens] + params['positions']['table'][:tokens.shape[1]]
     for layer in range(L):
-        block = params[f'block_{layer}']
-        query, key, value = np.moveaxis(linear(block['attention']['qkv'], norm(block['attention_norm'], x)), 2, 0)
-        x = x + linear(block['attention']['out'], reference_attention.attend(query, key, value, mask), 2)
-        y = linear(block['feed_forward']['in'], norm(block['feed_forward_norm'], x))
-        x = x + linear(block['feed_forward']['out'], y * (1 + np.vectorize(math.erf)(y / 2 ** 0.5)) / 2)
-    return norm(params['norm'], x) @ params['embedding']['table'].T
+        x = reference_transformer.block(params['decoder'][f'block_{layer}'], x, reference_transformer.causal(*tokens.shape))
+    return reference_transformer.layer_norm(params['decoder']['norm'], x) @ params['embedding']['table'].T
 
 
 def numpy_lstm(params, tokens):
@@ -70,16 +57,17 @@ def torch_gpt(torch, params, tokens):
     F = torch.nn.functional
     norm = lambda params, x: F.layer_norm(x, (D,), params['scale'], params['bias'], 1e-5)
     linear = lambda params, x, ins, outs: x @ params['kernel'].reshape(ins, outs) + params['bias'].reshape(outs)
-    x = params['embedding']['table'][tokens] + params['positions']
+    x = params['embedding']['table'][tokens] + params['positions']['table']
     for layer in range(L):
-        block = params[f'block_{layer}']
-        qkv = linear(block['attention']['qkv'], norm(block['attention_norm'], x), D, 3 * D)
-        query, key, value = (part.unflatten(-1, (H, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
+        block = params['decoder'][f'block_{layer}']
+        seen = norm(block['attention_norm'], x)
+        parts = linear(block['attention']['query'], seen, D, D), *linear(block['attention']['key_value'], seen, D, 2 * D).chunk(2, -1)
+        query, key, value = (part.unflatten(-1, (H, -1)).transpose(1, 2) for part in parts)
         y = F.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2)
         x = x + linear(block['attention']['out'], y, D, D)
         y = F.gelu(linear(block['feed_forward']['in'], norm(block['feed_forward_norm'], x), D, 4 * D))
         x = x + linear(block['feed_forward']['out'], y, 4 * D, D)
-    return norm(params['norm'], x) @ params['embedding']['table'].T
+    return norm(params['decoder']['norm'], x) @ params['embedding']['table'].T
 
 
 @pytest.mark.parametrize('variant', VARIANTS)

@@ -14,7 +14,7 @@ from seqjax.errors import FieldError
 REFUSED = [
     ('gtp', {}, "name='gtp': no such model; did you mean 'gpt'?"),
     ('perceptron', {},
-     "name='perceptron': no such model; choose one of: gpt, per_step, reader, recurrent, unshared"),
+     "name='perceptron': no such model; choose one of: bert, gpt, llama, per_step, reader, recurrent, seq2seq, t5, transformer, unshared"),
     ('gpt', dict(dept=2), "dept=2: 'gpt' has no such field; did you mean 'depth'?"),
     ('per_step', dict(heads=2), "heads=2: 'per_step' has no such field; choose one of: depth, dropout, dtype, width"),
     ('recurrent', dict(cell='lstmm'), "cell='lstmm': no such cell; did you mean 'lstm'?"),
@@ -27,6 +27,7 @@ REFUSED = [
     ('recurrent', dict(activation_penalty=math.nan), 'activation_penalty=nan: must be a positive number, or 0 for off'),
     ('unshared', dict(depth=0), 'depth=0: must be at least 1'),
     ('reader', dict(width=0), 'width=0: must be at least 1'),
+    ('seq2seq', dict(dropout=1.0), 'dropout=1.0: must be at least 0 and less than 1'),
     ('gpt', dict(heads=5), 'heads=5: must divide width=128; 1, 2, 4, 8, 16 would'),
     ('gpt', dict(width=10, heads=4), 'heads=4: must divide width=10; 1, 2, 5, 10 would'),
     ('gpt', dict(width=0), 'width=0: must be at least 1'),
@@ -48,6 +49,9 @@ VARIANTS = {
     'recurrent one-hot': dict(width=8, one_hot=True, learned_state=True),
     'per_step': dict(width=8, depth=2),
     'unshared': dict(width=8, depth=2),
+    'seq2seq': dict(width=8, depth=2, bidirectional=True, value_width=4),
+    'seq2seq that copies': dict(width=8, copy=True, tie=True, attention='bilinear', cell='lstm'),
+    'seq2seq by its last state': dict(width=8, context='last'),
 }
 V, C = 13, 6
 
@@ -75,6 +79,8 @@ def test_a_built_model_holds_what_was_chosen_and_defaults_for_the_rest():
     assert models.build('recurrent', vocabulary=V, context_length=C).context_length is None
     reader = models.build('reader', vocabulary=V, context_length=C, outputs=3, per_step=True, characters=5, crf=True)
     assert reader == models.Reader(V, 3, per_step=True, characters=5, crf=True)
+    translator = models.build('seq2seq', vocabulary=V, target_vocabulary=C, shared=True, copy=True)
+    assert translator == models.Seq2Seq(V, C, True, copy=True) and models.is_recurrent('seq2seq', {})
 
 
 @pytest.mark.parametrize('name', models.MODELS)
@@ -123,7 +129,7 @@ def test_residual_projections_start_smaller_the_deeper_the_model():
     model = models.build('gpt', vocabulary=V, context_length=C, width=32, depth=2, heads=2)
     params = jax.device_get(linen.unbox(jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 2), jnp.int32))['params']))
     for layer in range(2):
-        block = params[f'block_{layer}']
-        for part, first in (('attention', 'qkv'), ('feed_forward', 'in')):
+        block = params['decoder'][f'block_{layer}']
+        for part, first in (('attention', 'key_value'), ('feed_forward', 'in')):
             np.testing.assert_allclose(np.std(block[part][first]['kernel']), 0.02, rtol=0.1)
             np.testing.assert_allclose(np.std(block[part]['out']['kernel']), 0.02 / 2, rtol=0.1)

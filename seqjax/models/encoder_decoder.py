@@ -1,0 +1,179 @@
+"""Encoder-decoder Transformers: the one of 2017, and T5.
+
+Shapes: B rows, S source steps, T target steps, N = B k hypotheses, D width, V target vocabulary.
+"""
+
+from typing import Any, NamedTuple
+
+from flax import linen
+import jax
+import jax.numpy as jnp
+
+from seqjax import nn, ops
+from seqjax.models.transformer_fields import TransformerFields, kernel_init, make_embedding, make_positions, make_stack, only
+from seqjax.special_tokens import START
+
+
+class Memory(NamedTuple):
+    """What the decoder knows of a source: keys and values of every layer, and the lengths [B] of the sources."""
+
+    layers: Any
+    lengths: jax.Array
+
+
+class DecoderState(NamedTuple):
+    """What the decoder remembers: caches of every layer, the step [N] it is at, and where it looked last [N, S]."""
+
+    caches: Any
+    position: jax.Array
+    weights: jax.Array
+
+
+class EncoderDecoder(TransformerFields):
+    """source tokens [B, S], lengths [B], target tokens [B, T] -> logits [B, T, V] of every target, the ones before it given.
+
+    The fields are those of `TransformerFields`, for both stacks. decoder_depth: layers of the decoder; 0: depth. tie: output
+    weights are those of the target's embedding, which is that of the source too where the data has one vocabulary (`shared`).
+
+    For decoding, one step at a time, for k hypotheses of every row: `begin` and `step`.
+    """
+
+    target_vocabulary: int = 0
+    shared: bool = False
+
+    positions: str = 'sinusoidal'
+    decoder_depth: int = 0
+
+    tasks = ('translation', 'span_corruption')
+
+    def setup(self):
+        V, dtype = self.target_vocabulary or self.vocabulary, jnp.dtype(self.dtype)
+        self.target_embedding = make_embedding(self, V)
+        self.source_embedding = self.target_embedding if self.shared else make_embedding(self, self.vocabulary)
+        self.source_place, self.target_place = (
+            make_positions(self, name='source_positions'), make_positions(self, causal=True, name='target_positions'))
+        self.drop, self.drop_output = linen.Dropout(self.embedding_dropout), linen.Dropout(self.dropout)
+        self.encoder = make_stack(self)
+        self.decoder = make_stack(self, self.decoder_depth, cross=True)
+        if not self.tie:
+            self.output = nn.Projection((V,), ('embed', 'vocab'), bias=False, kernel_init=kernel_init(self), dtype=dtype)
+
+    def __call__(self, inputs, lengths=None, targets=None, *, previous=None, train=False):
+        """previous: [B, T], what the decoder reads instead of START and all targets but the last. targets None: one step."""
+        encoded, previous = self.encode(inputs, lengths, train=train), _previous(inputs, targets, previous)
+        return self.score(self.write(encoded, previous, lengths, train=train)[0])
+
+    def align(self, inputs, lengths, targets):
+        """[B, T, S]: where the decoder looks as it writes the targets, the mean over its layers and heads."""
+        return self.write(self.encode(inputs, lengths), _previous(inputs, targets), lengths, look=True)[1]
+
+    def encode(self, inputs, lengths=None, *, seen=None, train=False):
+        """[B, S, D]: what the encoder says of every step of a source.
+
+        seen: [B, S] of booleans, the steps that are looked at, if they are not the first lengths[b].
+        """
+        S = inputs.shape[1]
+        steps = jnp.arange(S)
+        mask = only(ops.Mask(window=self.window, lengths=lengths), seen, S)
+        where = nn.Where(mask, self.source_place.bias(S), steps)
+        x = self._embed(self.source_embedding, self.source_place, inputs, steps, S, train)
+        return self.encoder(x, where, train=train)[0]
+
+    def begin(self, inputs, lengths=None, max_length=64, *, train=False):
+        """(Memory, DecoderState) after reading source tokens [B, S]; answers may have max_length tokens."""
+        B, S = inputs.shape
+        lengths = jnp.full(B, S, jnp.int32) if lengths is None else lengths
+        memory = Memory(self.decoder.read(self.encode(inputs, lengths, train=train)), lengths)
+        caches = make_stack(self, self.decoder_depth, cross=True, parent=None).empty_caches(B, max_length)
+        return memory, DecoderState(caches, jnp.zeros(B, jnp.int32), jnp.zeros((B, S), jnp.float32))
+
+    def step(self, memory, state, tokens):
+        """Reads one token of each of N = B k hypotheses, those of a row next to each other: (state, logits [N, V])."""
+        slots = self._slots(state.caches)
+        steps = state.position[:, None]  # [N, 1]
+        where = nn.Where(ops.Mask(causal=True, window=self.window), self.target_place.bias(slots), steps, state.position,
+                         source=ops.Mask(lengths=memory.lengths))
+        x = self._embed(self.target_embedding, self.target_place, tokens[:, None], steps, slots, False)
+        x, caches, weights = self.decoder(x, where, state.caches, memory.layers, look=True)
+        return DecoderState(caches, state.position + 1, weights[:, 0]), self.score(x)[:, 0]
+
+    @linen.nowrap
+    def attended(self, state):
+        """[N, S]: where the step that led to this state looked."""
+        return state.weights
+
+    # ------------------------------------------------------------------------------------------------ the decoder
+
+    def write(self, encoded, previous, lengths=None, *, seen=None, seen_source=None, look=False, train=False):
+        """([B, T, D], weights [B, T, S] or None) of a decoder that is given all that it reads, previous [B, T].
+
+        encoded: [B, S, D], of which the first lengths[b] count, or those that seen_source [B, S] says. seen: [B, T] of booleans, the
+        steps of `previous` that are looked at; None: all.
+        """
+        memories, T = self.decoder.read(encoded), previous.shape[1]
+        steps = jnp.arange(T)
+        where = nn.Where(only(ops.Mask(causal=True, window=self.window), seen, T), self.target_place.bias(T), steps,
+                         source=only(ops.Mask(lengths=lengths), seen_source, T))
+        x = self._embed(self.target_embedding, self.target_place, previous, steps, T, train)
+        x, _, weights = self.decoder(x, where, memories=memories, look=look, train=train)
+        return self.drop_output(x, deterministic=not train), weights
+
+    def _embed(self, table, place, tokens, steps, longest, train):
+        x, positions = table(tokens), place(steps, longest)  # [B, T, D]
+        if self.positions == 'sinusoidal':
+            x = x * jnp.asarray(self.width ** 0.5, x.dtype)  # the sines have size 1 (Vaswani et al. 2017, section 3.4)
+        return self.drop(x if positions is None else x + positions, deterministic=not train)
+
+    def score(self, x):
+        """Logits [B, T, V] of what the decoder says."""
+        return self.target_embedding.attend(x) if self.tie else self.output(x)
+
+    @linen.nowrap
+    def _slots(self, caches):
+        """How many steps the caches have room for; the state of linear attention has no slots, and positions as many as asked."""
+        if self.attention == 'linear':
+            return 2048
+        return caches[0].shape[2] if self.scan else caches[0][0].shape[1]
+
+
+def _previous(inputs, targets, previous=None):
+    """What the decoder reads: START and all targets but the last, if nothing else is given. targets None: START alone."""
+    if previous is not None:
+        return previous
+    targets = jnp.zeros((len(inputs), 1), jnp.int32) if targets is None else targets
+    return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+
+
+class Transformer(EncoderDecoder):
+    """The Transformer (Vaswani et al. 2017): post-norm, ReLU, sinusoidal positions, tied weights, biases.
+
+    'Base' has width 512, depth 6, heads 8, feed_forward 2048. order='pre' trains without a long warm-up (Xiong et al. 2020).
+    Initial weights keep the variance of what goes through them (init_scale=0).
+    """
+
+    activation: str = 'relu'
+    order: str = 'post'
+    bias: bool = True
+    init_scale: float = 0.0
+
+
+class T5(EncoderDecoder):
+    """T5 (Raffel et al. 2020): relative positions, RMSNorm, no biases, scores that are not divided by sqrt(K).
+
+    The second edition, 1.1, has gated=True, activation='gelu_tanh' and tie=False. output_scale: what the decoder says is
+    multiplied with it before it is scored; 0: 1 / sqrt(D) where tied, for rows of the embedding have size 1 in T5, else 1.
+    """
+
+    activation: str = 'relu'
+    norm: str = 'rms'
+    epsilon: float = 1e-6
+    positions: str = 'relative'
+    init_scale: float = 0.0
+    output_scale: float = 0.0
+
+    attention_scale = 1.0
+    embedding_scale = 1.0
+
+    def score(self, x):
+        scale = self.output_scale or (self.width ** -0.5 if self.tie else 1.0)
+        return super().score(x * jnp.asarray(scale, x.dtype))
