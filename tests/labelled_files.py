@@ -41,12 +41,12 @@ def labelled_config(path, task, encoder='gru', **sections):
     return tiny_config('reader', task=task, **sections)
 
 
-def untrained_run(config, workdir):
-    """A run whose one checkpoint has parameters that were drawn at random; returns its parts and these."""
+def untrained_run(config, workdir, changed=lambda params: params):
+    """A run whose one checkpoint has parameters that were drawn at random, then changed; returns its parts and these."""
     run, rng = RunDirectory(workdir), np.random.default_rng(0)
     parts = build(config, run)
     run.claim(config, parts.dataset)
     draw = lambda x: jax.device_put(rng.normal(size=x.shape).astype(x.dtype), x.sharding)
-    params = jax.tree.map(draw, parts.target.params)
+    params = changed(jax.tree.map(draw, parts.target.params))
     Checkpoints(run.checkpoints).save({'params': params}, step=1, config=config.to_dict())
     return parts, params

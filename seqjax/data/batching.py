@@ -4,14 +4,15 @@ A row goes to the shortest bucket it fits in, and a batch has rows of one bucket
 bucket's length. Every bucket is an endless stream of epochs, each in an order of its own, and its batches are cut from
 the stream without regard to where an epoch ends: no row is dropped and none is made up. Up to the end of E epochs
 
-    bucket k with n_k rows gives floor(E n_k / B) batches,
+    bucket k with n_k rows gives floor(E n_k / B_k) batches,
 
-and what an epoch adds to them, over all buckets, is mixed.
+with B_k rows in each, as many in all buckets or not, and what an epoch adds to them, over all buckets, is mixed.
 """
 
 import bisect
 import dataclasses
 import functools
+import math
 
 import grain
 import numpy as np
@@ -73,6 +74,8 @@ class Ragged:
 
     row: i -> {'inputs': array or {name: array}, 'targets': array, 'weights': array}. Arrays have time as their first axis
     and are filled up with zeros; numbers stay numbers. lengths: steps of every row. buckets: see `bucket_lengths`.
+    batch_size: rows of a batch, or of a batch of every bucket. filled: what the arrays of a bucket's rows are filled up to,
+    where that is not the bucket's length: a number, or {'inputs': S, 'targets': T, 'weights': T}.
     A batch has 'lengths' [B] beside what the rows have. A row that only fills up a batch is all zeros, its length and
     weight too.
     """
@@ -80,7 +83,8 @@ class Ragged:
     row: callable
     lengths: np.ndarray
     buckets: tuple[int, ...]
-    batch_size: int
+    batch_size: int | tuple[int, ...]
+    filled: tuple | None = None
 
     def training(self, seed, process=0, processes=1):
         """An endless grain dataset: element `step` is this process's rows of the global batch of that step."""
@@ -98,9 +102,9 @@ class Ragged:
         The order is mixed once and for all, so that the first few batches speak for all of them.
         """
         rng, batches = np.random.default_rng(0), []
-        for k, members in enumerate(self._members):
-            filled = np.pad(rng.permutation(members), (0, -len(members) % self.batch_size), constant_values=-1)
-            batches += [(k, rows) for rows in filled.reshape(-1, self.batch_size)]
+        for k, (members, B) in enumerate(zip(self._members, _each(self.batch_size, self.buckets))):
+            filled = np.pad(rng.permutation(members), (0, -len(members) % B), constant_values=-1)
+            batches += [(k, rows) for rows in filled.reshape(-1, B)]
         return [batches[i] for i in rng.permutation(len(batches))]
 
     @functools.cached_property
@@ -110,39 +114,40 @@ class Ragged:
         return [np.flatnonzero(bucket == k) for k in range(len(self.buckets))]
 
     def _batches(self, steps, chosen, process, processes):
-        own = self.batch_size // processes
-
         def batch(step):
             k, rows = chosen(int(step))
+            own = len(rows) // processes
             return self._batch(rows[process * own:(process + 1) * own], k)
 
         return steps.map(batch)
 
     def _batch(self, rows, k):
         made = [self.row(int(i)) for i in rows if i >= 0] or [empty(self.row(int(self._members[k][0])))]
-        return padded(made, self.buckets[k], len(rows))
+        return padded(made, (self.filled or self.buckets)[k], len(rows))
 
 
 class _Order:
     """Element `step`: (bucket, the numbers of the rows of that step's batch)."""
 
     def __init__(self, members, batch_size, seed):
-        self.members, self.batch_size, self.seed = members, batch_size, seed
+        self.members, self.sizes, self.seed = members, _each(batch_size, members), seed
         # A batch reads two epochs of its bucket, and of a bucket of few rows more; they are drawn again, then.
         self._permuted = functools.lru_cache(4 * len(members))(self._permuted)
         self._mixed = functools.lru_cache(2)(self._mixed)
 
     def __getitem__(self, step):
-        # S(E) batches in E epochs, with E N / B - K < S(E) <= E N / B for N rows in K buckets: the epoch is in this range.
-        N, K, B = sum(map(len, self.members)), len(self.members), self.batch_size
-        epochs = range(step * B // N, (step + K) * B // N + 1)
+        # S(E) batches in E epochs, with E R / M - K < S(E) <= E R / M for K buckets and R / M = sum_k n_k / B_k: the epoch
+        # is in this range.
+        K, M = len(self.members), math.lcm(*self.sizes)
+        R = sum(len(members) * (M // B) for members, B in zip(self.members, self.sizes))
+        epochs = range(step * M // R, (step + K) * M // R + 1)
         epoch = epochs[bisect.bisect_right(epochs, step, key=lambda epoch: sum(self._before(epoch))) - 1]
         k, number = self._mixed(epoch)[step - sum(self._before(epoch))]
         return k, self._rows(k, number)
 
     def _before(self, epoch):
         """How many batches every bucket gives before that epoch."""
-        return [epoch * len(members) // self.batch_size for members in self.members]
+        return [epoch * len(members) // B for members, B in zip(self.members, self.sizes)]
 
     def _mixed(self, epoch):
         """(bucket, number in the bucket's stream) of every batch of an epoch."""
@@ -151,12 +156,17 @@ class _Order:
         return [batches[i] for i in np.random.default_rng((self.seed, 0, epoch)).permutation(len(batches))]
 
     def _rows(self, k, number):
-        n, first, end = len(self.members[k]), number * self.batch_size, (number + 1) * self.batch_size
+        n, first, end = len(self.members[k]), number * self.sizes[k], (number + 1) * self.sizes[k]
         epochs = range(first // n, (end - 1) // n + 1)
         return np.concatenate([self._permuted(k, epoch)[max(0, first - epoch * n):end - epoch * n] for epoch in epochs])
 
     def _permuted(self, k, epoch):
         return np.random.default_rng((self.seed, 1 + k, epoch)).permutation(self.members[k])
+
+
+def _each(batch_size, buckets):
+    """The rows of a batch of every bucket."""
+    return batch_size if isinstance(batch_size, tuple) else (batch_size,) * len(buckets)
 
 
 def _buckets_of(lengths, buckets):
@@ -167,7 +177,7 @@ def _buckets_of(lengths, buckets):
 
 
 def padded(rows, length, count):
-    """A batch of `count` rows of `length` steps: these rows, and as many empty ones as it takes. See `Ragged`."""
+    """A batch of `count` rows of `length` steps: these rows, and as many empty ones as it takes. See `Ragged.filled`."""
     filled = [*rows, *[empty(rows[0])] * (count - len(rows))]
     return {**_stacked(filled, length), 'lengths': np.array([length_of(row) for row in filled], np.int32)}
 
@@ -179,9 +189,10 @@ def length_of(row):
 
 
 def _stacked(values, length):
-    """Dicts of rows as a dict of batches, time filled up with zeros to `length`."""
+    """Dicts of rows as a dict of batches, time filled up with zeros to `length`, or to that of every name."""
     if isinstance(values[0], dict):
-        return {name: _stacked([value[name] for value in values], length) for name in values[0]}
+        return {name: _stacked([value[name] for value in values], length[name] if isinstance(length, dict) else length)
+                for name in values[0]}
     if not np.ndim(values[0]):
         return np.stack(values)
     batch = np.zeros((len(values), length, *values[0].shape[1:]), values[0].dtype)

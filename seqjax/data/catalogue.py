@@ -1,4 +1,4 @@
-"""Sets of TensorFlow Datasets, read without TensorFlow: their text, or their text and its labels."""
+"""Sets of TensorFlow Datasets, read without TensorFlow: their text, their text and its labels, or translations."""
 
 import dataclasses
 import socket
@@ -7,7 +7,8 @@ import urllib.request
 
 import numpy as np
 
-from seqjax.data.examples import Example, Examples
+from seqjax.data.examples import Example, Examples, TextPair
+from seqjax.data.read_columns import named, two
 from seqjax.errors import FieldError
 
 
@@ -28,27 +29,40 @@ def tfds_text(name, directory):
     return Text(join('train'), join(held_out)) if held_out else join('train')
 
 
-def tfds_examples(name, directory, task, held_out):
-    """The text feature of a set with its class label, or with its number where `task` is regression.
+def tfds_examples(name, directory, task, held_out, columns=('', '')):
+    """The text feature of a set with its class label, with its number where `task` is regression, or with its translation.
 
     held_out(examples) -> (training examples, validation examples), for a set that has no validation split.
+    columns: the features to translate from and into, as the set itself says where they are ''; for the other tasks the
+    first is the text feature or two of them, 'premise,hypothesis', and needed where the set has more than one.
     """
     builder, read = _open(name, directory)
-    kind = dict(classification='class', regression='number').get(task)
+    kind = dict(classification='class', regression='number', translation='text').get(task)
     if kind is None:
         raise FieldError('data.source', f'tfds:{name}',
-                         f"sets of TFDS are read for 'classification' and 'regression', not for {task!r}")
-    text, target = _feature(name, builder, 'text'), _feature(name, builder, kind)
-    convert = builder.info.features[target].int2str if kind == 'class' else float
-    has_label = lambda record: kind == 'number' or record[target] >= 0  # GLUE keeps those of its test splits, and writes -1
+                         f"sets of TFDS are read for 'classification', 'regression' and 'translation', not for {task!r}")
+    if kind == 'text':
+        source, target = _languages(name, builder, columns)
+        texts = [source]
+    else:
+        texts, target = _texts(name, builder, columns[0]), _feature(name, builder, kind)
+    decoded = lambda record: [record[text].decode('utf-8') for text in texts]
+    convert, has_label = {
+        'class': (getattr(builder.info.features[target], 'int2str', None),
+                  lambda record: record[target] >= 0),  # GLUE keeps the labels of its test splits, and writes -1
+        'number': (float, lambda record: True),
+        'text': (lambda text: text.decode('utf-8'), lambda record: decoded(record)[0].strip() and record[target].strip()),
+    }[kind]
+    inputs = lambda record: TextPair(*decoded(record)) if len(texts) == 2 else decoded(record)[0]
     splits = [list(read(split)) if split in builder.info.splits else [] for split in ('train', 'validation', 'test')]
-    train, validation, test = ([Example(record[text].decode('utf-8'), convert(record[target]))
-                                for record in split if has_label(record)] for split in splits)
+    train, validation, test = ([Example(inputs(record), convert(record[target])) for record in split if has_label(record)]
+                               for split in splits)
     without = sum(not has_label(record) for split in splits for record in split)
+    noun = 'translation' if task == 'translation' else 'label'
     if not validation:
         train, validation = held_out(train)
     return Examples(train, validation, test, f'tfds:{name}: {len(train) + len(validation) + len(test):,} records'
-                    + (f', {without:,} without a label left out' if without else ''))
+                    + (f', {without:,} without a {noun} left out' if without else ''))
 
 
 def _open(name, directory):
@@ -84,6 +98,40 @@ def _feature(name, builder, kind):
     if len(found) != 1:
         raise FieldError('data.source', f'tfds:{name}', f'needs exactly one {kind} feature, and the set has {found}')
     return found[0]
+
+
+def _text_features(builder):
+    from tensorflow_datasets import features
+
+    return [key for key, feature in builder.info.features.items() if isinstance(feature, features.Text)]
+
+
+def _texts(name, builder, wanted):
+    """The text features of a set that are read together: the wanted ones, one or two, or the only one there is."""
+    if not wanted:
+        return [_feature(name, builder, 'text')]
+    texts = _text_features(builder)
+    found = named(wanted, texts)
+    for key in found:
+        if key not in texts:
+            raise FieldError('data.input_column', wanted, f'{key!r} is no text of tfds:{name}; write one or two of: '
+                             f'{", ".join(texts)}')
+    return found if len(found) == 1 else two(wanted, found)
+
+
+def _languages(name, builder, wanted):
+    """The two text features of a set that are to be translated: the wanted ones, or the set's own choice."""
+    texts = _text_features(builder)
+    source, target = (ours or theirs for ours, theirs in zip(wanted, builder.info.supervised_keys or ('', '')))
+    if len(texts) < 2:
+        raise FieldError('data.source', f'tfds:{name}', f'needs a text and its translation, and the texts are {texts}')
+    for field, key in (('input_column', source), ('target_column', target)):
+        if key not in texts:
+            raise FieldError(f'data.{field}', key, f'is no text of tfds:{name}; write one of: {", ".join(texts)}')
+    if source == target:
+        raise FieldError('data.target_column', target, f'is what tfds:{name} is translated from, too; write another of: '
+                         f'{", ".join(texts)}')
+    return source, target
 
 
 def _look_up_hosts(builder):

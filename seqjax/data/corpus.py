@@ -112,6 +112,9 @@ def load_corpus(options, tokenizer=None):
     if tokenizer is None:
         whole = text.train + text.validation if options.tokenizer == 'char' else text.train
         tokenizer = tokenizers.train(options.tokenizer, whole, options.vocabulary)
+    elif tokenizers.name_of(tokenizer) != options.tokenizer:
+        raise FieldError('data.tokenizer', options.tokenizer, 'the run that this one starts from has '
+                         f'{tokenizers.name_of(tokenizer)!r}; write that')
     digest = hashlib.sha256(f'{len(text.train)} {text.train}{text.validation}'.encode()).hexdigest()
     same = dict(tokenizer=tokenizer, source=options.source, sha256=digest, steps=options.sequence_length)
     if not options.documents:

@@ -6,15 +6,23 @@ import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
+class TextPair:
+    """Two texts that are judged together, as a premise and a hypothesis are."""
+
+    first: str
+    second: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Example:
     """A sequence, and what is to be said about it.
 
-    inputs: a text, the words of a sentence, or the frames of a clip [T, D].
+    inputs: a text, the words of a sentence, the frames of a clip [T, D], or two texts.
     target: the name of a class, a number, or a label for every step (for every character of a text, word, frame), None
     where a step is not counted.
     """
 
-    inputs: str | tuple[str, ...] | np.ndarray
+    inputs: str | tuple[str, ...] | np.ndarray | TextPair
     target: str | float | tuple[str | None, ...]
 
 

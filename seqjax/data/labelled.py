@@ -8,8 +8,13 @@ import numpy as np
 
 from seqjax.data import batching, encoding, packing
 from seqjax.data.batching import length_of
+from seqjax.data.inheritance import check_inherited
 from seqjax.data.lines import plural
+from seqjax.data.marking import SHORTEST_ROW, shortened
+from seqjax.data.splits import drawn
 from seqjax.errors import FieldError
+
+SPLITS = ('train', 'validation', 'test')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,19 +124,63 @@ def _with_lengths(batch):
 
 
 def load_labelled(examples, task, options, saved=None):
-    """Encodes the examples with the `saved` encoding, or with one learned from their training part."""
-    how = encoding.with_vectors(saved, options) if saved else encoding.learn(task, examples.train, options)
+    """Encodes the examples with the `saved` encoding, or with one learned from their training part.
+
+    saved: that of the run itself, or one that is inherited (see `data.inherited`) and learns its answers here.
+    """
+    if options.marked and options.batching == 'pack':
+        raise FieldError('data.batching', 'pack', "puts several sequences in a row, and marks are around one; write 'bucket'")
+    if options.train_examples:
+        examples = _fewer(examples, options)
+    if saved is None:
+        how = encoding.learn(task, examples.train, options)
+    else:
+        check_inherited(saved, options)
+        how = encoding.with_vectors(saved, options) if saved.task else encoding.relearn(saved, task, examples.train, options)
     _check_labels(how, examples, options)
     report, rows = examples.report, {}
-    for split in ('train', 'validation', 'test'):
+    for split in SPLITS:
         rows[split] = [how.row(example) for example in getattr(examples, split)]
-    if options.max_length:
-        cut = sum(length_of(row) > options.max_length for row in rows['train'])
-        rows['train'] = [first_steps(row, options.max_length) for row in rows['train']]
-        report += f'; {plural(cut, "training sequence")} cut to {options.max_length} steps'
-    if empty := sum(length_of(row) == 0 for row in rows['train']):
+    if empty := sum(length_of(row) <= (2 if how.marked else 0) for row in rows['train']):
         raise FieldError('data.source', options.source, f'{plural(empty, "training sequence")} of no steps')
-    return Labelled(options.source, how, rows, options.batching, options.shapes, report)
+    how, rows, notes = _fitted(how, rows, options) if how.marked else (how, *_cut(rows, options.max_length))
+    return Labelled(options.source, how, rows, options.batching, options.shapes, '; '.join([report, *notes]))
+
+
+def _fewer(examples, options):
+    """The examples, with only so many for training."""
+    count, known = options.train_examples, len(examples.train)
+    if count > known:
+        raise FieldError('data.train_examples', count, f'there are {known:,}; set it to that or less, or to 0 for all')
+    return dataclasses.replace(examples, train=drawn(examples.train, count, seed=options.split_seed),
+                               report=f'{examples.report}; {count:,} of {known:,} training sequences')
+
+
+def _cut(rows, longest):
+    """(rows, what is to be said of it): training sequences lose what comes after their first `longest` steps; 0: nothing."""
+    if not longest:
+        return rows, []
+    cut = sum(length_of(row) > longest for row in rows['train'])
+    return ({**rows, 'train': [first_steps(row, longest) for row in rows['train']]},
+            [f'{plural(cut, "training sequence")} cut to {longest} steps'])
+
+
+def _fitted(how, rows, options):
+    """(encoding, rows, what is to be said of it), where rows are marked: none is longer than a model has places for.
+
+    As many as `options.max_length` or, where that is 0, as the inherited encoding says or the longest row of any part has.
+    """
+    if 0 < options.max_length < SHORTEST_ROW:
+        raise FieldError('data.max_length', options.max_length, f'rows with marks need {SHORTEST_ROW} steps; set it higher')
+    if how.longest and options.max_length > how.longest:
+        raise FieldError('data.max_length', options.max_length, 'the model that this run starts from reads rows of up to '
+                         f'{how.longest} steps; set it to that or less, or to 0')
+    every = [row for split in SPLITS for row in rows[split]]
+    longest = options.max_length or how.longest or max(SHORTEST_ROW, *map(length_of, every))
+    cut = {split: sum(length_of(row) > longest for row in rows[split]) for split in SPLITS}
+    rows = {split: [shortened(row, longest) for row in rows[split]] for split in SPLITS}
+    notes = [f'{plural(count, f"{split} sequence")} cut to {longest} steps' for split, count in cut.items() if count]
+    return dataclasses.replace(how, longest=how.longest or longest), rows, notes
 
 
 def _check_labels(how, examples, options):

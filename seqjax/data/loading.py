@@ -1,35 +1,46 @@
-"""From `config.data` to a set of batches: one interface for text, for labelled sequences and for generated rows."""
+"""From `config.data` to a set of batches: one interface for text, labelled sequences, translations and generated rows."""
 
 import functools
 
-from seqjax.data import encoding, tokenizers
+from seqjax.data import encoding, pair_encoding, tokenizers
+from seqjax.data.addition import addition_examples
 from seqjax.data.catalogue import tfds_examples
 from seqjax.data.corpus import load_corpus
+from seqjax.data.inheritance import WRITING
 from seqjax.data.labelled import load_labelled
 from seqjax.data.language_names import language_name_examples
 from seqjax.data.moving_digits import moving_digit_examples
+from seqjax.data.pairs import load_pairs
 from seqjax.data.peptides import peptide_examples
+from seqjax.data.pretraining import load_pretraining
+from seqjax.data.python_docs import python_doc_examples
 from seqjax.data.python_tokens import python_token_examples
 from seqjax.data.readers import read_examples
+from seqjax.data.reversal import reversal_examples
 from seqjax.data.reviews import review_examples
 from seqjax.data.splits import hold_out
 from seqjax.data.synthetic import GENERATORS, Synthetic
 from seqjax.errors import FieldError
 
-# Labelled sets that need no file: who makes them, and what they are for, the usual task first.
+# Sets of examples that need no file: who makes them, and what they are for, the usual task first.
 EMBEDDED = {
     'python_tokens': (python_token_examples, ('tagging',)),
-    'cldr': (language_name_examples, ('classification',)),
+    'cldr': (language_name_examples, ('classification', 'translation')),
     'peptides': (peptide_examples, ('regression', 'tagging')),
     'reviews': (review_examples, ('classification',)),
+    'python_docs': (python_doc_examples, ('classification',)),
     'moving_digits': (moving_digit_examples, ('classification', 'tagging')),
+    'reverse': (reversal_examples, ('translation',)),
+    'addition': (addition_examples, ('translation',)),
 }
+OF_TEXT = ('language_model', 'masked_lm', 'span_corruption')  # tasks whose answers are in the text itself
 
 
 def load(options, task, saved=lambda name: None):
-    """The set that `config.data` names, for a task: a Corpus, a Labelled or a Synthetic.
+    """The set that `config.data` names, for a task: a Corpus, a Pretraining, a Labelled, a Pairs or a Synthetic.
 
-    saved(name) is the text of a file that a run wrote when it began (see `files`), or None.
+    saved(name) is the text of a file that a run wrote when it began (see `files`), or None; for a run that starts from
+    another one, see `data.inherited`.
 
         training_batches(batch_size, seed, process, processes)              element `step` is a function of (seed, step)
         evaluation_batches(batch_size, split, limit, process, processes)    the held-out rows, each counted once
@@ -49,19 +60,26 @@ def load(options, task, saved=lambda name: None):
         tokenizer = saved('tokenizer.json')
         return load_corpus(options, tokenizer and tokenizers.loads(tokenizer))
     known = saved('encoding.json')
-    return load_labelled(load_examples(options, task), task, options, known and encoding.loads(known))
+    known = known and (pair_encoding if task in WRITING else encoding).loads(known)
+    if task in OF_TEXT:
+        return load_pretraining(options, task, known)
+    examples = load_examples(options, task)
+    if task == 'translation':
+        return load_pairs(examples, options, known)
+    return load_labelled(examples, task, options, known)
 
 
 def load_examples(options, task):
-    """The labelled sequences that `config.data` names, before anything is a number."""
+    """The labelled sequences or the pairs that `config.data` names, before anything is a number."""
     kind, _, name = options.source.partition(':')
     if options.source in EMBEDDED:
-        return EMBEDDED[options.source][0](task, held_out=options.held_out, seed=options.split_seed)
+        length = dict(length=options.sequence_length) if options.source == 'reverse' else {}  # the others have their own
+        return EMBEDDED[options.source][0](task, held_out=options.held_out, seed=options.split_seed, **length)
     if kind == 'file' and name:
         return read_examples(name, task, options)
     if kind == 'tfds' and name:
-        return tfds_examples(name, options.directory, task,
-                             functools.partial(hold_out, task=task, part=options.held_out, seed=options.split_seed))
+        held_out = functools.partial(hold_out, task=task, part=options.held_out, seed=options.split_seed)
+        return tfds_examples(name, options.directory, task, held_out, (options.input_column, options.target_column))
     raise FieldError('data.source', options.source, f"write 'file:PATH' or 'tfds:NAME', or name an embedded set: "
                      f'{_embedded(task)}')
 
@@ -80,13 +98,13 @@ def check_task(source, task):
     elif source in GENERATORS:
         able = (GENERATORS[source].task,)
     else:
-        able = ('language_model',) if source == 'python' else ()
+        able = OF_TEXT if source == 'python' else ()
     if able and task not in able:
         raise FieldError('task', task, f'the set {source!r} is for: {", ".join(able)}; embedded sets for {task}: '
                          f'{_embedded(task)}')
 
 
 def _embedded(task):
-    sets = {'python': ('language_model',), **{name: tasks for name, (_, tasks) in EMBEDDED.items()},
+    sets = {'python': OF_TEXT, **{name: tasks for name, (_, tasks) in EMBEDDED.items()},
             **{name: (generator.task,) for name, generator in GENERATORS.items()}}
     return ', '.join(name for name, tasks in sets.items() if task in tasks)

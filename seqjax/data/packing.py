@@ -86,7 +86,7 @@ class Packed:
         numbers = list(self.rows[i]) if i < len(self.rows) else []
         segments = np.repeat(np.arange(1, len(numbers) + 1, dtype=np.int32), self.lengths[numbers])
         parts = [self.sequence(n) for n in numbers] or [empty(self.sequence(0))]
-        return {**_joined(parts, self.row_length), 'segments': _filled(segments, self.row_length)}
+        return {**_joined(parts, self.row_length), 'segments': filled(segments, self.row_length)}
 
     def _batches(self, rows, process, processes):
         return rows.map(self.row).batch(self.batch_size // processes)[process::processes]
@@ -139,8 +139,9 @@ def _joined(parts, length):
     """Dicts of sequences as one dict, one after the other in time, filled up with zeros to `length`."""
     if isinstance(parts[0], dict):
         return {name: _joined([part[name] for part in parts], length) for name in parts[0]}
-    return _filled(np.concatenate(parts), length)
+    return filled(np.concatenate(parts), length)
 
 
-def _filled(array, length):
+def filled(array, length):
+    """The array with zeros after it, so many steps in all."""
     return np.concatenate([array, np.zeros((length - len(array), *array.shape[1:]), array.dtype)])

@@ -2,8 +2,9 @@
 
 import json
 
+from seqjax.data.examples import TextPair
 from seqjax.data.lines import Malformed, sound
-from seqjax.data.read_columns import CUSTOMARY, Record, customary
+from seqjax.data.read_columns import CUSTOMARY, Record, customary, named, two
 from seqjax.data.read_targets import type_name
 from seqjax.errors import suggestion
 
@@ -52,7 +53,12 @@ def _unique(pairs):
 
 def _record(value, options):
     split = options.split_column or customary(value, 'split')
-    return Record(_get(value, options.input_column, 'input'), _get(value, options.target_column, 'target'),
+    inputs = named(options.input_column, value)
+    if len(inputs) > 1:
+        inputs = TextPair(*(_get(value, key, 'input') for key in two(options.input_column, inputs)))
+    else:
+        inputs = _get(value, options.input_column, 'input')
+    return Record(inputs, _get(value, options.target_column, 'target'),
                   None if split is None else _get(value, split, 'split'), value.get('validation'))
 
 

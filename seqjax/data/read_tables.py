@@ -2,8 +2,9 @@
 
 import csv
 
+from seqjax.data.examples import TextPair
 from seqjax.data.lines import Malformed, plural
-from seqjax.data.read_columns import Record, is_header, place
+from seqjax.data.read_columns import Record, input_places, is_header, place
 
 
 def read_tsv(file, options):
@@ -36,13 +37,18 @@ def _records(file, options, rows):
         elif len(cells) != (columns or 2):
             yield number, Malformed(f'has {plural(len(cells), "column")} and {columns or 2} are needed')
         else:
-            yield number, Record(**{use: cells[i] for use, i in at.items() if i is not None})
+            yield number, Record(**{use: _cell(cells, i) for use, i in at.items() if i is not None})
+
+
+def _cell(cells, at):
+    """A cell, or two of them."""
+    return TextPair(*(cells[i] for i in at)) if isinstance(at, tuple) else cells[at]
 
 
 def _places(file, options, names, columns):
     first, last = (None, None) if names else (0, columns - 1)
     split = place(file, options, 'split', names, columns)
-    return dict(inputs=place(file, options, 'input', names, columns, first),
+    return dict(inputs=input_places(file, options, names, columns, first),
                 target=place(file, options, 'target', names, columns, last), split=split,
                 validation=None if split is None else place(file, options, 'validation', names, columns))
 

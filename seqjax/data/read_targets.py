@@ -1,14 +1,14 @@
-"""What a record says, as an example of a task: a class, a number, or a label for every step."""
+"""What a record says, as an example of a task: a class, a number, a label for every step, or a translation."""
 
 import math
 
 import numpy as np
 
-from seqjax.data.examples import Example
+from seqjax.data.examples import Example, TextPair
 from seqjax.data.lines import Malformed, plural
 
 _NAMES = {str: 'a text', list: 'a list', dict: 'an object', bool: 'true or false', int: 'a number', float: 'a number',
-          type(None): 'null'}
+          type(None): 'null', TextPair: 'two texts'}
 _LARGEST = float(np.finfo(np.float32).max)  # targets are float32 by the time they are learned from
 
 
@@ -18,7 +18,14 @@ def type_name(value):
 
 
 def _sequence(value):
-    """A text or words."""
+    """A text, words or two texts."""
+    if isinstance(value, TextPair):
+        for which, text in (('first', value.first), ('second', value.second)):
+            if not isinstance(text, str):
+                raise Malformed(f'the {which} input is {type_name(text)} and a text is needed')
+            if not text.strip():
+                raise Malformed(f'the {which} input is empty')
+        return value
     if isinstance(value, (list, tuple)):
         if not all(isinstance(word, str) and word.strip() for word in value):
             raise Malformed('a word of the input is empty or no text')
@@ -70,4 +77,13 @@ def _tagged(record):
     return Example(inputs, tuple(target))
 
 
-EXAMPLES = {'classification': _classified, 'regression': _measured, 'tagging': _tagged}
+def _translated(record):
+    for side, text in (('input', record.inputs), ('target', record.target)):
+        if not isinstance(text, str):
+            raise Malformed(f'the {side} is {type_name(text)} and a text is needed')
+        if not text.strip():
+            raise Malformed(f'the {side} is empty')
+    return Example(record.inputs, record.target)
+
+
+EXAMPLES = {'classification': _classified, 'regression': _measured, 'tagging': _tagged, 'translation': _translated}

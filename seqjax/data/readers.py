@@ -1,9 +1,10 @@
-"""Labelled sequences from files: every record is read, or its line and what is wrong with it are named.
+"""Labelled sequences and translations from files: every record is read, or its line and what is wrong with it are named.
 
-    tsv, csv, jsonl    a record a line; an input column, a target column, perhaps a split column
+    tsv, csv, jsonl    a record a line; an input column or two of them, a target column, perhaps a split column
     conll, conllu      a word a line: tagging
     fasta              'KEY=value' in the headers, or a second file with a label for every step
     folder             a file for every class, a sequence a line: classification
+    parallel           two files, line by line a text and its translation: see `read_parallel`
 
 Each is also read compressed, as .gz.
 """
@@ -19,6 +20,7 @@ from seqjax.data.read_conll import read_conll, read_conllu
 from seqjax.data.read_fasta import companions, read_fasta
 from seqjax.data.read_folder import read_folder
 from seqjax.data.read_json import read_jsonl
+from seqjax.data.read_parallel import ParallelFiles, parallel_paths
 from seqjax.data.read_tables import read_csv, read_tsv
 from seqjax.data.read_targets import EXAMPLES
 from seqjax.data.splits import hold_out
@@ -35,7 +37,9 @@ class Format:
     fields: tuple[str, ...]
 
 
-_ALL, _COLUMNS = ('classification', 'regression', 'tagging'), ('input_column', 'target_column', 'split_column')
+_COLUMNS = 'input_column', 'target_column', 'split_column'
+_LABELS = 'classification', 'regression', 'tagging'
+_ALL = (*_LABELS, 'translation')
 FORMATS = {
     'text': Format(None, ('.txt',), (), ()),
     'tsv': Format(read_tsv, ('.tsv', '.tab'), _ALL, _COLUMNS),
@@ -43,8 +47,9 @@ FORMATS = {
     'jsonl': Format(read_jsonl, ('.jsonl',), _ALL, _COLUMNS),
     'conll': Format(read_conll, ('.conll',), ('tagging',), ('input_column', 'target_column')),
     'conllu': Format(read_conllu, ('.conllu',), ('tagging',), ('input_column', 'target_column')),
-    'fasta': Format(read_fasta, ('.fasta', '.fa'), _ALL, ('target_column', 'split_column', 'label_file', 'mask_file')),
+    'fasta': Format(read_fasta, ('.fasta', '.fa'), _LABELS, ('target_column', 'split_column', 'label_file', 'mask_file')),
     'folder': Format(None, (), ('classification',), ()),
+    'parallel': Format(None, (), ('translation',), ()),
 }
 PARTS = ('train', 'validation', 'test')
 _FIELDS = (*_COLUMNS, 'label_file', 'mask_file')
@@ -56,21 +61,26 @@ class Row:
 
     example: Example
     part: str
-    file: File
+    file: File | ParallelFiles
     number: int
 
 
 def read_examples(path_pattern, task, options):
-    """The examples of a file, of a folder, or of two or three of them as in 'DIR/{train,dev,test}.tsv'.
+    """The examples of a file, of a folder, or of two or three of them as in 'DIR/{train,dev,test}.tsv'; of parallel files.
 
     Where none of them are for validation, `options.held_out` of the training examples are held out. options: `config.data`.
     """
     if options.on_error not in ('stop', 'skip'):
         raise FieldError('data.on_error', options.on_error, "must be 'stop' or 'skip'")
-    paths = expand(path_pattern)
+    if parallel := _is_parallel(path_pattern, task, options):
+        if options.format not in ('', 'text', 'parallel'):
+            raise FieldError('data.format', options.format, f'{path_pattern} has languages in braces, which is for parallel '
+                             'files; leave it empty')
+        _check_fields(path_pattern, 'parallel', options)
+    paths = parallel_paths(path_pattern) if parallel else expand(path_pattern)
     if len(paths) > 1 and options.split_column:
         raise FieldError('data.split_column', options.split_column, 'the files are the parts already; leave it empty')
-    formats = [_format(path, task, options) for path in paths]
+    formats = ['parallel' if parallel else _format(path, task, options) for path in paths]
     beside = companions(options)
     rows, files, notes = [], [], []
     for path, name, part in zip(paths, formats, PARTS):
@@ -129,6 +139,21 @@ def expand(pattern):
     return [begin + alternative + end for alternative in alternatives]
 
 
+def _is_parallel(pattern, task, options):
+    """Whether braces name two languages; those of a table, which has both in one file, name its parts."""
+    return task == 'translation' and (options.format == 'parallel' or pattern.count('{') > 1 or
+                                      '{' in pattern and _named(pattern, options) in ('', 'text'))
+
+
+def _named(path, options):
+    """The format that the config or the suffix of a path names, or ''."""
+    return options.format or next((name for name, format in FORMATS.items() if _suffix(path) in format.suffixes), '')
+
+
+def _suffix(path):
+    return os.path.splitext(path.removesuffix('.gz'))[1]
+
+
 def _format(path, task, options):
     """The name of a format that fits the file, the task and the options."""
     refuse = lambda reason: FieldError('data.source', f'file:{path}', reason)
@@ -136,26 +161,32 @@ def _format(path, task, options):
         raise File(path, options.on_error).missing()
     directory = os.path.isdir(os.path.expanduser(path))
     carrying = ', '.join(name for name, format in FORMATS.items() if task in format.tasks)
-    suffix = os.path.splitext(path.removesuffix('.gz'))[1]
-    name = options.format or ('folder' if directory else next(
-        (name for name, format in FORMATS.items() if suffix in format.suffixes), ''))
+    name = options.format or ('folder' if directory else _named(path, options))
     if options.format and options.format not in FORMATS:
         raise FieldError('data.format', options.format, suggestion(options.format, FORMATS))
     if not name:
-        raise refuse(f'the suffix {suffix!r} belongs to no format; set config.data.format to one of: {carrying}')
+        raise refuse(f'the suffix {_suffix(path)!r} belongs to no format; set config.data.format to one of: {carrying}')
     if directory and name != 'folder':
         raise refuse('is a directory, and a file is needed')
     if not directory and name == 'folder':
         raise refuse('is no directory, and the format folder needs one')
     if task not in FORMATS[name].tasks:
-        raise refuse(f'the format {name} has no labels for {task}; those that have are: {carrying}')
+        answers = 'translations' if task == 'translation' else f'labels for {task}'
+        raise refuse(f'the format {name} has no {answers}; those that have are: {carrying}')
+    _check_fields(path, name, options)
+    if ',' in options.input_column and task not in ('classification', 'regression'):
+        raise FieldError('data.input_column', options.input_column, 'two texts a row are for classification and regression, '
+                         f'and the task is {task}; write one column')
+    if name == 'fasta':
+        _check_companions(path, task, options)
+    return name
+
+
+def _check_fields(path, name, options):
     for field in _FIELDS:
         if getattr(options, field) and field not in FORMATS[name].fields:
             raise FieldError(f'data.{field}', getattr(options, field), f'means nothing for the format {name} of {path}; '
                              'leave it empty')
-    if name == 'fasta':
-        _check_companions(path, task, options)
-    return name
 
 
 def _check_companions(path, task, options):
@@ -173,6 +204,9 @@ def _check_companions(path, task, options):
 
 def _file(path, name, options, beside):
     """(File, its records)."""
+    if name == 'parallel':
+        files = ParallelFiles(path, options.on_error)
+        return files, files.records()
     file = File(path, options.on_error)
     return file, read_fasta(file, options, beside) if name == 'fasta' else FORMATS[name].read(file, options)
 
@@ -192,7 +226,7 @@ def _known_labels(pattern, rows, task):
     given = {row.part for row in rows}
     if 'train' not in given:
         raise FieldError('data.source', f'file:{pattern}', f'has no training record, only: {", ".join(sorted(given))}')
-    if task == 'regression':
+    if task in ('regression', 'translation'):
         return rows
     labels_of = lambda row: set(row.example.target if task == 'tagging' else (row.example.target,)) - {None}
     known = set().union(*(labels_of(row) for row in rows if row.part == 'train'))

@@ -29,6 +29,13 @@ def hold_out(examples, task, *, part, seed):
             [example for i, example in enumerate(examples) if i in chosen])
 
 
+def drawn(examples, count, *, seed):
+    """So many of the examples, in the order they came in; of fewer, each is also among more with the same seed."""
+    draw = random.Random(seed).random
+    order = sorted(range(len(examples)), key=[draw() for _ in examples].__getitem__)
+    return [examples[i] for i in sorted(order[:count])]
+
+
 def _stratified(order, targets, size):
     """`size` places, shared out to the classes by their largest remainders."""
     members = collections.defaultdict(list)

@@ -215,6 +215,11 @@ def train(kind, text, vocabulary=0):
     return KINDS[kind].train(text, vocabulary)
 
 
+def name_of(tokenizer):
+    """What `config.data.tokenizer` calls it."""
+    return getattr(tokenizer, 'unit', tokenizer.kind)
+
+
 def dumps(tokenizer):
     """The tokenizer as JSON text."""
     return json.dumps(dict(kind=tokenizer.kind, state=tokenizer.state()))

@@ -149,6 +149,76 @@ def test_every_step_is_of_one_epoch():
         assert found == k and rows.tolist() == order._rows(k, number).tolist()
 
 
+@pytest.mark.parametrize('seed', range(8))
+def test_every_step_is_of_one_epoch_with_a_batch_size_for_every_bucket(seed):
+    """The same for random buckets and batch sizes, against a stream for every bucket that is cut by hand."""
+    rng = np.random.default_rng(seed)
+    members = [np.arange(rng.integers(0, 12)) for _ in range(rng.integers(1, 5))] + [np.arange(rng.integers(1, 9))]
+    sizes = tuple(rng.integers(1, 15, len(members)).tolist())
+    order, epochs, steps = batching._Order(members, sizes, seed), 30, itertools.count()
+    streams = [[order._permuted(k, epoch).tolist() for epoch in range(epochs)] for k in range(len(members))]
+    assert all(sorted(epoch) == rows.tolist() for stream, rows in zip(streams, members) for epoch in stream)
+    cut = [[rows[i:i + size] for i in range(0, len(rows), size)]
+           for rows, size in zip(map(list, map(itertools.chain.from_iterable, streams)), sizes)]
+    for epoch in range(epochs):
+        due = [(k, batch) for k, (rows, size) in enumerate(zip(members, sizes))
+               for batch in cut[k][epoch * len(rows) // size:(epoch + 1) * len(rows) // size]]
+        got = [order[next(steps)] for _ in due]
+        assert sorted((k, rows.tolist()) for k, rows in got) == sorted(due)
+
+
+SIZES = (6, 4, 2, 8)  # of a batch of each of BUCKETS; eight is more than there are rows of thirty steps
+
+
+def test_one_batch_size_is_the_same_as_one_for_every_bucket():
+    one, other = ragged().training(3), ragged(batch_size=(B,) * len(BUCKETS)).training(3)
+    assert all(same(one[step], other[step]) for step in range(60))
+    assert all(map(same, ragged().evaluation(), ragged(batch_size=(B,) * len(BUCKETS)).evaluation()))
+
+
+def test_a_batch_size_for_every_bucket_drops_no_row_and_makes_none_up():
+    dataset, epochs = ragged(batch_size=SIZES).training(3), 24  # whole batches of every bucket after so many
+    members = [np.flatnonzero(np.searchsorted(BUCKETS, LENGTHS) == k) for k in range(len(BUCKETS))]
+    assert all(epochs * len(rows) % size == 0 for rows, size in zip(members, SIZES))
+    seen, batches = collections.Counter(), collections.Counter()
+    for step in range(sum(epochs * len(rows) // size for rows, size in zip(members, SIZES))):
+        batch = dataset[step]
+        k = BUCKETS.index(batch['inputs']['tokens'].shape[1])
+        assert len(numbers(batch)) == len(batch['lengths']) == SIZES[k] and set(numbers(batch)) <= set(members[k].tolist())
+        seen.update(numbers(batch))
+        batches[k] += 1
+    assert seen == {i: epochs for i in range(len(LENGTHS))}
+    assert batches == {k: epochs * len(rows) // size for k, (rows, size) in enumerate(zip(members, SIZES))}
+
+
+@pytest.mark.parametrize('which', ['training', 'evaluation'])
+def test_processes_share_batches_of_every_size(which):
+    make = (lambda **part: ragged(batch_size=SIZES).training(3, **part)) if which == 'training' else (
+        ragged(batch_size=SIZES).evaluation)
+    parts = [make(process=process, processes=2) for process in range(2)]
+    for step in range(min(40, len(parts[0]))):
+        assert same(joined([part[step] for part in parts]), make()[step])
+
+
+def test_evaluation_in_batches_of_every_size_has_every_row_once():
+    dataset = ragged(batch_size=SIZES).evaluation()
+    batches = [dataset[step] for step in range(len(dataset))]
+    assert sorted(i for batch in batches for i in numbers(batch)) == list(range(len(LENGTHS)))
+    assert {(batch['inputs']['tokens'].shape[1], len(batch['lengths'])) for batch in batches} == set(zip(BUCKETS, SIZES))
+
+
+def test_arrays_are_filled_up_to_lengths_of_their_own():
+    two = lambda i: dict(inputs=np.full(LENGTHS[i], i + 1, np.int32), targets=np.full(LENGTHS[i] // 2, i + 1, np.int32))
+    filled = tuple(dict(inputs=bucket, targets=bucket // 2 + 1) for bucket in BUCKETS)
+    dataset = batching.Ragged(two, LENGTHS, BUCKETS, B, filled).training(0)
+    for step in range(20):
+        batch = dataset[step]
+        assert batch['targets'].shape[1] == batch['inputs'].shape[1] // 2 + 1
+        for inputs, targets, length in zip(batch['inputs'], batch['targets'], batch['lengths']):
+            assert (targets != 0).tolist() == [t < length // 2 for t in range(len(targets))]
+            assert (inputs != 0).tolist() == [t < length for t in range(len(inputs))]
+
+
 @pytest.mark.parametrize('processes', [2, 4])
 @pytest.mark.parametrize('which', ['training', 'evaluation'])
 def test_the_rows_of_all_processes_are_the_batch_of_one(processes, which):

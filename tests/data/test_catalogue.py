@@ -1,4 +1,4 @@
-"""Sets of TFDS that are built and read without TensorFlow: their text, or their text and its labels."""
+"""Sets of TFDS that are built and read without TensorFlow: their text, their text and its labels, or translations."""
 
 import functools
 import socket
@@ -99,6 +99,71 @@ def test_a_set_with_numbers(sets, tmp_path):
     assert {type(example.target) for example in found.train} == {float}
 
 
+# ------------------------------------------------------------------------------------------------ translations
+
+SENTENCES = [dict(de=f'Satz {number} ä', en=f'sentence {number}', fr=f'phrase {number} é') for number in range(20)]
+EMPTY = [dict(de=' ', en='nothing', fr=''), dict(de='nichts', en='', fr='rien')]
+
+
+@pytest.fixture(scope='module')
+def translations():
+    """Names of tiny sets of translations: one says itself from what into what, one does not and has no held-out part."""
+    tfds = pytest.importorskip('tensorflow_datasets')
+
+    def make(title, splits, keys):
+        class Sentences(tfds.core.GeneratorBasedBuilder):
+            """A few sentences."""
+
+            name = title
+            VERSION = tfds.core.Version('1.0.0')
+
+            def _info(self):
+                return tfds.core.DatasetInfo(builder=self, features=tfds.features.Translation(languages=('de', 'en', 'fr')),
+                                             supervised_keys=keys)
+
+            def _split_generators(self, dl_manager):
+                return {split: self._generate_examples(records) for split, records in splits.items()}
+
+            def _generate_examples(self, records):
+                yield from enumerate(records)
+
+        return Sentences
+
+    parts = {'train': SENTENCES[:12] + EMPTY, 'validation': SENTENCES[12:17], 'test': SENTENCES[17:]}
+    made = [make('seqjax_sentences', parts, ('de', 'en')),
+            make('seqjax_undecided', {'train': SENTENCES}, None)]
+    return {builder.name.removeprefix('seqjax_'): builder.name for builder in made}
+
+
+def test_a_set_of_translations_says_from_what_into_what(translations, tmp_path):
+    found = load(translations['sentences'], 'translation', tmp_path)
+    expected = sorted((each['de'], each['en']) for each in SENTENCES)
+    assert pairs(found.train + found.validation + found.test) == expected
+    assert [len(part) for part in (found.train, found.validation, found.test)] == [12, 5, 3]
+    assert found.report == 'tfds:seqjax_sentences: 20 records, 2 without a translation left out'
+    assert 'tensorflow' not in sys.modules
+
+
+def test_columns_are_languages(translations, tmp_path):
+    found = load(translations['undecided'], 'translation', tmp_path, input_column='fr', target_column='de', held_out=0.2)
+    assert pairs(found.train + found.validation) == sorted((each['fr'], each['de']) for each in SENTENCES)
+    assert len(found.validation) == 4 and found.test == []
+    other = load(translations['sentences'], 'translation', tmp_path, target_column='fr')
+    assert pairs(other.test) == sorted((each['de'], each['fr']) for each in SENTENCES[17:])
+
+
+@pytest.mark.parametrize('name, changed, sentence', [
+    ('undecided', {}, "data.input_column='': is no text of tfds:seqjax_undecided; write one of: de, en, fr"),
+    ('sentences', dict(input_column='es'), "data.input_column='es': is no text of tfds:seqjax_sentences; write one of: de, "
+     'en, fr'),
+    ('sentences', dict(input_column='en'), "data.target_column='en': is what tfds:seqjax_sentences is translated from, too; "
+     'write another of: de, en, fr')])
+def test_languages_that_cannot_be_translated_are_refused(translations, name, changed, sentence, tmp_path):
+    with pytest.raises(FieldError) as caught:
+        load(translations[name], 'translation', tmp_path, **changed)
+    assert str(caught.value) == sentence
+
+
 # ------------------------------------------------------------------------------------------------ what cannot be used
 
 @pytest.mark.parametrize('name, reason', [
@@ -118,7 +183,8 @@ def test_a_tfds_set_that_cannot_be_used_says_what_to_do(sets, name, reason, tmp_
     ('plain', 'regression', 'needs exactly one number feature, and the set has []'),  # a whole number is no target
     ('opinions', 'regression', 'needs exactly one number feature, and the set has []'),
     ('measured', 'classification', 'needs exactly one class feature, and the set has []'),
-    ('opinions', 'tagging', "sets of TFDS are read for 'classification' and 'regression', not for 'tagging'"),
+    ('opinions', 'tagging', "sets of TFDS are read for 'classification', 'regression' and 'translation', not for "),
+    ('plain', 'translation', "needs a text and its translation, and the texts are ['text']"),
     ('broken', 'classification', 'TFDS could not build the set here (the server is asleep); '),
 ])
 def test_labels_that_a_set_does_not_have_are_refused(sets, name, task, reason, tmp_path):

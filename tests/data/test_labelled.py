@@ -13,7 +13,7 @@ from seqjax.data.labelled import load_labelled
 from seqjax.errors import FieldError
 
 OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=100, lowercase=False, spelling=0, vectors='', max_length=0,
-               batching='bucket', shapes=2)
+               marked=False, batching='bucket', shapes=2, train_examples=0, split_seed=0)
 
 
 def options(**changed):
@@ -155,3 +155,19 @@ def test_bytes_and_byte_pairs_leave_padding_and_unknown_free(kind):
     tokens = made.inputs('\0a!')
     np.testing.assert_array_equal(tokens - 2, made.tokenizer.encode('\0a!'))
     assert tokens.min() >= 2 and tokens.max() < made.for_model()['vocabulary'] == made.tokenizer.vocabulary + 2
+
+
+def test_a_run_may_train_on_a_few_examples_which_a_seed_draws():
+    pairs = [a + b for a in 'abcdef' for b in 'abcdef']
+    given = Examples(*([Example(text, tuple(text)) for text in pairs[:n]] for n in (36, 7, 5)), report='')
+
+    def drawn(count, seed):
+        made = load_labelled(given, 'tagging', options(train_examples=count, split_seed=seed))
+        return made, [''.join(made.encoding.classes[i] for i in row['targets']) for row in made.rows['train']]
+
+    (made, ten), (_, twenty), (_, others) = drawn(10, 3), drawn(20, 3), drawn(20, 4)
+    assert len(ten) == 10 and len(twenty) == 20 and set(ten) < set(twenty) and twenty == sorted(twenty) != others
+    assert (len(made.rows['validation']), len(made.rows['test'])) == (7, 5)
+    assert made.report.endswith('10 of 36 training sequences')
+    with pytest.raises(FieldError, match='data.train_examples=37: there are 36; set it to that or less, or to 0 for all'):
+        drawn(37, 3)

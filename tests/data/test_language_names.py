@@ -1,4 +1,4 @@
-"""Names and their languages against what speakers know, and against Babel's own look-up functions."""
+"""Names, their languages and translations against what speakers know, and against Babel's own look-up functions."""
 
 import collections
 import re
@@ -78,6 +78,44 @@ def test_no_name_is_in_two_parts_and_the_seed_deals_them_out(names):
     assert {example.inputs for example in other.test} != inputs[2]
     assert {example.inputs for part in parts(other) for example in part} == set.union(*inputs)
     assert len({example.target for example in names.test[:100]}) > 15  # in no order
+
+
+# ------------------------------------------------------------------------------------------------ translation
+
+@pytest.fixture(scope='module')
+def translations():
+    return language_name_examples('translation', held_out=0.1, seed=0)
+
+
+def test_names_are_translated_in_both_directions(translations):
+    found = {(example.inputs, example.target) for part in parts(translations) for example in part}
+    for language, name in dict(de='Deutschland', fr='Allemagne', da='Tyskland', sv='Tyskland', uk='Німеччина', ja='ドイツ',
+                               fi='Saksa').items():
+        assert {(f'<{language}> Germany', name), (f'<en> {name}', 'Germany')} <= found
+    names = {language: cldr_names(language) for language in LANGUAGES}
+    expected = {pair for language in set(LANGUAGES) - {'en'} for key in names[language].keys() & names['en'].keys()
+                for pair in ((f'<{language}> {names["en"][key]}', names[language][key]),
+                             (f'<en> {names[language][key]}', names['en'][key]))}
+    assert found == expected and f'{len(expected):,} translations' in translations.report
+
+
+def test_a_thing_that_is_held_out_was_not_seen_in_any_language(translations):
+    """No part has a text of another one as its source or target, whatever the language and the capitals."""
+    texts = [{text.lower() for example in part for text in (example.inputs.split('> ', 1)[1], example.target)}
+             for part in parts(translations)]
+    assert len(set.union(*texts)) == sum(map(len, texts))
+    sizes = [len(part) for part in parts(translations)]
+    assert sizes[2] == pytest.approx(sum(sizes) * 0.1, rel=0.1) and sizes[1] == pytest.approx(sum(sizes) * 0.09, rel=0.1)
+    pairs = [(example.inputs, example.target) for part in parts(translations) for example in part]
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_the_seed_deals_the_things_out(translations):
+    assert language_name_examples('translation', held_out=0.1, seed=0) == translations
+    other = language_name_examples('translation', held_out=0.1, seed=1)
+    assert {example.inputs for example in other.test} != {example.inputs for example in translations.test}
+    tags = {example.inputs.split('> ')[0] for example in translations.test[:200]}
+    assert len(tags) > 15 and translations.train != other.train  # in no order
 
 
 def test_letters_alone_do_not_tell_the_language(names):

@@ -1,0 +1,157 @@
+"""Texts and their translations as batches: ragged pairs in few shapes, and what it takes to know the same set again."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+
+from seqjax.data import batching, pair_encoding
+from seqjax.data.inheritance import check_inherited
+from seqjax.data.lines import plural
+from seqjax.errors import FieldError, UserError
+
+SPLITS = ('train', 'validation', 'test')
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Pairs that are numbers by now. Interface: see `data.load`.
+
+    A batch has inputs [B, S] and their lengths [B], targets [B, T] and their weights [B, T]. A pair goes to a bucket by its
+    longer side; there, sources are filled up to the longest of them, and targets to the longest of theirs.
+
+    examples: {'train': [...], 'validation': [...], 'test': [...]} of two texts each; rows: what `PairEncoding.row` makes of
+    them. batching, most_shapes: as for `Labelled`. batch_tokens: source and target positions that a batch has about; its
+    rows are then a multiple of `batch_size`, more of short pairs than of long ones. 0: `batch_size` rows. report: what was
+    read.
+    """
+
+    source: str
+    encoding: pair_encoding.PairEncoding
+    examples: dict
+    rows: dict
+    batching: str
+    most_shapes: int
+    batch_tokens: int
+    report: str
+
+    tokenizer = None  # there are two: see `encoding`
+    has_gaps = False
+
+    @property
+    def steps(self):
+        """The mean number of source and target tokens in a training pair."""
+        return float(self._sizes('train').sum(axis=1).mean())
+
+    @property
+    def shapes(self):
+        """How many programs a run compiles for training and for evaluation."""
+        return len(self._buckets('train')[0]), len(self._buckets('validation', 'test')[0])
+
+    @property
+    def splits(self):
+        return tuple(name for name, rows in self.rows.items() if rows)
+
+    def texts(self, split):
+        """(sources, references) of a split, in the order of `rows`; in small letters where the encoding says so."""
+        clean = self.encoding.clean
+        return ([clean(example.inputs) for example in self.examples[split]],
+                [clean(example.target) for example in self.examples[split]])
+
+    def training_batches(self, *, batch_size, seed, process=0, processes=1):
+        return self._ragged('train', ('train',), batch_size).training(seed, process, processes)
+
+    def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
+        return self._ragged(split, ('validation', 'test'), batch_size).evaluation(limit, process, processes)
+
+    def rows_of_a_step(self, batch_size):
+        """The mean number of pairs in a training batch: more than batch_size where batches are made by tokens."""
+        made = self._ragged('train', ('train',), batch_size)
+        pairs = np.bincount(np.searchsorted(made.buckets, made.lengths), minlength=len(made.buckets))
+        return float(pairs.sum() / (pairs / made.batch_size).sum())
+
+    def for_model(self):
+        return self.encoding.for_model()
+
+    def for_task(self):
+        return {}
+
+    def files(self):
+        """What a run keeps to translate new texts: {name: text}."""
+        return {'encoding.json': self.encoding.dumps()}
+
+    def sample(self):
+        """A batch of one pair."""
+        row = self.rows['train'][0]
+        return {**{name: value[None] for name, value in row.items()}, 'lengths': np.array([len(row['inputs'])], np.int32)}
+
+    def facts(self):
+        """What a run writes down to know the set again."""
+        digest = hashlib.sha256()
+        for split in SPLITS:
+            for row, *texts in zip(self.rows[split], *self.texts(split)):
+                for part in (row['inputs'].tobytes(), row['targets'].tobytes(), *(text.encode('utf-8') for text in texts)):
+                    digest.update(part)
+        vocabularies = self.for_model()
+        return dict(source=self.source, sha256=digest.hexdigest(), **{name: len(rows) for name, rows in self.rows.items()},
+                    vocabulary=vocabularies['vocabulary'], target_vocabulary=vocabularies['target_vocabulary'],
+                    tags=list(self.encoding.source_side.tags), report=self.report)
+
+    def efficiency(self):
+        """Real positions over computed ones, in training."""
+        buckets, filled = self._buckets('train')
+        rows = np.bincount(np.searchsorted(buckets, self._sizes('train').max(axis=1)))
+        computed = sum(count * (shape['inputs'] + shape['targets']) for count, shape in zip(rows, filled))
+        return float(self._sizes('train').sum() / computed)
+
+    def __str__(self):
+        sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if rows)
+        low, high = self._sizes('train').min(axis=0), self._sizes('train').max(axis=0)
+        return (f'{sizes} pairs of {low[0]} to {high[0]} source and {low[1]} to {high[1]} target tokens in {self.shapes[0]} '
+                f'+ {self.shapes[1]} shapes, {self.efficiency():.2%} of their positions real')
+
+    def _sizes(self, split):
+        """Source and target tokens of every pair [N, 2]."""
+        return np.array([(len(row['inputs']), len(row['targets'])) for row in self.rows[split]], np.int32).reshape(-1, 2)
+
+    def _buckets(self, *splits):
+        """(the longest pair of every bucket, what it is filled up to)."""
+        sizes = np.concatenate([self._sizes(split) for split in splits])
+        buckets = batching.bucket_lengths(self.batching, sizes.max(axis=1), self.most_shapes)
+        bucket = np.searchsorted(buckets, sizes.max(axis=1))
+        longest = [sizes[bucket == k].max(axis=0).tolist() for k in range(len(buckets))]
+        return buckets, tuple(dict(inputs=S, targets=T, weights=T) for S, T in longest)
+
+    def _ragged(self, split, like, batch_size):
+        """The pairs of a split, in the shapes that the splits in `like` need."""
+        buckets, filled = self._buckets(*like)
+        rows = tuple(batch_size * max(1, self.batch_tokens // ((shape['inputs'] + shape['targets']) * batch_size))
+                     for shape in filled)
+        return batching.Ragged(self.rows[split].__getitem__, self._sizes(split).max(axis=1), buckets, rows, filled)
+
+
+def load_pairs(examples, options, saved=None):
+    """Encodes the pairs with the `saved` encoding, of the run or inherited, or with one learned from their training part.
+
+    Training pairs with a side of more than `options.max_length` tokens, its end not counted, are left out.
+    """
+    if options.batching == 'pack':
+        raise FieldError('data.batching', 'pack', "puts several sequences in a row, and pairs have rows of their own; "
+                         "write 'bucket'")
+    if saved:
+        check_inherited(saved, options)
+    encoding, report = saved or pair_encoding.learn_pairs(examples.train, options), examples.report
+    kept, rows = {split: getattr(examples, split) for split in SPLITS}, {}
+    for split in SPLITS:
+        try:
+            rows[split] = [encoding.row(example) for example in kept[split]]
+        except UserError as error:
+            raise FieldError('data.source', options.source, f'in the {split} part {error}') from None
+    if options.max_length:
+        fits = [max(len(row['inputs']), len(row['targets'])) - 1 <= options.max_length for row in rows['train']]
+        if not any(fits):
+            raise FieldError('data.max_length', options.max_length, 'no training pair is that short; set it higher, or to 0')
+        kept['train'], rows['train'] = ([value for value, fit in zip(values, fits) if fit]
+                                        for values in (kept['train'], rows['train']))
+        report += f'; {plural(len(fits) - sum(fits), "training pair")} of more than {options.max_length} tokens left out'
+    return Pairs(options.source, encoding, kept, rows, options.batching, options.shapes, options.batch_tokens, report)

@@ -1,0 +1,236 @@
+"""A text in which something is hidden and to be found again: masked tokens, or spans that are missing.
+
+The batch of a step is a pure function of (seed, step): training draws places, and what is hidden there, anew every epoch.
+What the evaluation hides in row i depends on i alone, so that evaluations of one run, and runs, can be compared.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from typing import Any
+
+import grain
+import jax
+import numpy as np
+
+from seqjax.data import encoding, pair_encoding, tokenizers
+from seqjax.data.corpus import SEPARATORS
+from seqjax.data.inheritance import check_inherited
+from seqjax.data.marking import SHORTEST_ROW
+from seqjax.data.masking import Masking
+from seqjax.data.next_sentence import SentencePairs, sentences
+from seqjax.data.packing import split_documents
+from seqjax.data.sources import load_text
+from seqjax.data.span_corruption import SENTINELS, SpanCorruption, span_counts, text_length
+from seqjax.errors import FieldError
+
+EVALUATION_SEED = 0  # of what is hidden in held-out rows
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Pieces:
+    """A text in pieces of 2 to `longest` tokens; none reaches from one document to the next.
+
+    ends: where in `tokens` every document ends. A single token that is left over is in no piece.
+    """
+
+    tokens: np.ndarray
+    ends: np.ndarray
+    longest: int
+
+    def __len__(self):
+        return len(self.places)
+
+    @functools.cached_property
+    def places(self):
+        """(first token, where its document begins, where it ends) of every piece [P, 3]."""
+        begins = np.concatenate([[0], self.ends])[:-1].astype(int)
+        counts = -(-(self.ends - begins) // self.longest)  # of every document
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... in its document
+        begins, ends = np.repeat(begins, counts), np.repeat(self.ends, counts)
+        places = np.stack([begins + number * self.longest, begins, ends], axis=1)
+        return places[places[:, 2] - places[:, 0] > 1]
+
+    def fixed(self, i, rng):
+        """((tokens of piece i,), {})."""
+        del rng
+        start, _, end = self.places[i]
+        return (self.tokens[start:min(start + self.longest, end)],), {}
+
+    def drawn(self, i, rng):
+        """The same, moved right by up to a piece as far as the document reaches, and full where that is long enough."""
+        start, begin, end = self.places[i]
+        start = max(begin, min(start + int(rng.integers(self.longest)), end - self.longest))
+        return (self.tokens[start:min(start + self.longest, end)],), {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretraining:
+    """Rows of a text with something hidden in them. Interface: see `data.load`.
+
+    texts: {'train': Pieces or SentencePairs, 'validation': ...}: drawn(i, rng) or fixed(i, rng) -> (texts, more of the row).
+    hide(*texts, rng=rng) -> a row: a `Masking`, whose batches have inputs [B, T], lengths [B], places [B, M], targets [B, M],
+    weights [B, M], and next [B] where two texts are in a row; or a `SpanCorruption`, whose batches are those of translations.
+    encoding: how a run that goes on from this one reads.
+    """
+
+    source: str
+    sha256: str
+    texts: dict
+    hide: Any
+    encoding: Any
+
+    splits = ('train', 'validation')
+    shapes = (1, 1)
+    has_gaps = False
+
+    @property
+    def tokenizer(self):
+        return None if self.is_translation else self.encoding.tokenizer
+
+    @property
+    def is_translation(self):
+        return isinstance(self.hide, SpanCorruption)
+
+    @property
+    def steps(self):
+        """Those of a row; of a source and its target together."""
+        return sum(self.hide.sizes) if self.is_translation else self.hide.steps
+
+    def training_batches(self, *, batch_size, seed, process=0, processes=1):
+        texts = self.texts['train']
+        epochs = 2 ** 62 // len(texts)  # as good as endless
+        rows = grain.MapDataset.range(len(texts)).seed(seed).shuffle().repeat(epochs).random_map(
+            lambda i, rng: self._row(texts.drawn, int(i), rng))
+        return rows.batch(batch_size // processes)[process::processes]
+
+    def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
+        """Every piece of the held-out text once, the last batch filled up with rows of zeros."""
+        texts = self.texts[split]
+
+        def row(i):
+            made = self._row(texts.fixed, min(int(i), len(texts) - 1), np.random.default_rng((EVALUATION_SEED, int(i))))
+            return made if i < len(texts) else jax.tree.map(np.zeros_like, made)
+
+        rows = grain.MapDataset.range(len(texts) + -len(texts) % batch_size).map(row)
+        batches = rows.batch(batch_size // processes)[process::processes]
+        return batches[:limit] if limit else batches
+
+    def sample(self):
+        """A batch of one row."""
+        row = self._row(self.texts['train'].fixed, 0, np.random.default_rng(EVALUATION_SEED))
+        return jax.tree.map(lambda x: np.asarray(x)[None], row)
+
+    def for_model(self):
+        return self.encoding.for_model()
+
+    def for_task(self):
+        return {}
+
+    def files(self):
+        """What a run keeps, so that one that goes on from it reads the same: {name: text}."""
+        return {'encoding.json': self.encoding.dumps()}
+
+    def facts(self):
+        """What a run writes down to know the text again."""
+        return dict(source=self.source, sha256=self.sha256, train_tokens=len(self.texts['train'].tokens),
+                    validation_tokens=len(self.texts['validation'].tokens), vocabulary=self.for_model()['vocabulary'],
+                    train_rows=len(self.texts['train']), validation_rows=len(self.texts['validation']))
+
+    def __str__(self):
+        tokens = '{train_tokens:,} training and {validation_tokens:,} held-out tokens'.format(**self.facts())
+        if self.is_translation:
+            S, T = self.hide.sizes
+            return f'{tokens}, {S} of a source and {T} of a target'
+        return f'{tokens}, {self.hide.most} of {self.steps} in a row to be found'
+
+    def _row(self, text, i, rng):
+        texts, more = text(i, rng)
+        return {**self.hide(*texts, rng=rng), **more}
+
+
+def load_pretraining(options, task, saved=None):
+    """Reads the text that `config.data` names for 'masked_lm' or 'span_corruption'.
+
+    saved: how the run itself, or one that it goes on from, reads; otherwise tokens are learned from the training part.
+    """
+    if options.sequence_length < SHORTEST_ROW:
+        raise FieldError('data.sequence_length', options.sequence_length, f'{task} needs rows of {SHORTEST_ROW} steps or more')
+    text = load_text(options.source, held_out=options.held_out, directory=options.directory)
+    make = _masked if task == 'masked_lm' else _corrupted
+    hide, how, arrange = make(options, saved, text.train)
+    texts = {'train': arrange(text.train), 'validation': arrange(text.validation)}
+    for which, rows in (('training', texts['train']), ('held-out', texts['validation'])):
+        if not len(rows):
+            raise FieldError('data.source', options.source, f'the {which} text has nothing that makes a row'
+                             + (', which takes two lines of one document' if options.next_sentence else ''))
+        if options.next_sentence and len(rows.documents) == len(rows) == 1:
+            raise FieldError('data.next_sentence', True, f'the {which} text is so short that nothing is elsewhere in it; '
+                             'use a longer one, or set it to false')
+    digest = hashlib.sha256(f'{len(text.train)} {text.train}{text.validation}'.encode()).hexdigest()
+    return Pretraining(options.source, digest, texts, hide, how)
+
+
+def _masked(options, saved, text):
+    """(what hides, the encoding, text -> Pieces or SentencePairs)."""
+    how, steps = saved, options.sequence_length
+    if how is None:
+        how = encoding.Encoding('masked_lm', _tokenizer(options, text), marked=True, longest=steps)
+    check_inherited(how, options, decided=('marked',))
+    if not how.marked:
+        raise FieldError('task', 'masked_lm', 'the run that this one starts from reads rows without marks, and has no token to '
+                         'mask with; start from one that was trained with config.data.marked=true')
+    if steps > how.longest:
+        raise FieldError('data.sequence_length', steps, 'the model that this run starts from reads rows of up to '
+                         f'{how.longest} steps; set it to that or less')
+    hide = Masking(steps, how.vocabulary, options.masked)
+    arrange, room = (_sentence_pairs, steps - 3) if options.next_sentence else (_pieces, steps - 2)
+    return hide, dataclasses.replace(how, task='masked_lm'), functools.partial(arrange, options.documents, room, how.tokens)
+
+
+def _corrupted(options, saved, text):
+    """(what hides, the encoding, text -> Pieces)."""
+    how, share, mean = saved, options.masked, options.span_length
+    if how is None:
+        both = pair_encoding.Vocabulary(_tokenizer(options, text.lower() if options.lowercase else text), sentinels=SENTINELS)
+        how = pair_encoding.PairEncoding(both, both, options.lowercase)
+    check_inherited(how, options, decided=('shared',))
+    longest, side = text_length(options.sequence_length, share, mean), how.source_side
+    if not side.sentinels:
+        raise FieldError('task', 'span_corruption', 'the run that this one starts from has no sentinels; start from one that '
+                         'was trained for it')
+    if span_counts(longest, share, mean)[1] > side.sentinels:
+        raise FieldError('data.sequence_length', options.sequence_length, f'so long a row has more spans than the {SENTINELS} '
+                         'sentinels of the vocabulary; make rows shorter, or config.data.span_length larger')
+    hide = SpanCorruption(longest, side.first_sentinel, share, mean)
+    return hide, how, functools.partial(_pieces, options.documents, longest, lambda text: side.tokens(how.clean(text)))
+
+
+def _tokenizer(options, text):
+    """Characters and words that the training text does not have are unknown: a run that goes on may meet some."""
+    kind = options.tokenizer
+    if kind in ('char', 'word'):
+        return tokenizers.symbols(kind, [text], options.vocabulary if kind == 'word' else 0, options.lowercase)
+    return tokenizers.train(kind, text, options.vocabulary)
+
+
+def _pieces(documents, longest, encode, text):
+    tokens = [encode(document) for document in _documents(text, documents)]
+    return Pieces(_concatenated(tokens), np.cumsum([len(document) for document in tokens], dtype=int), longest)
+
+
+def _sentence_pairs(documents, room, encode, text):
+    of_documents = [[tokens for tokens in map(encode, sentences(document)) if len(tokens)]
+                    for document in _documents(text, documents)]
+    lines = [tokens for of_document in of_documents for tokens in of_document]
+    last = np.cumsum([len(of_document) for of_document in of_documents if of_document], dtype=int)
+    return SentencePairs(_concatenated(lines), np.cumsum([len(line) for line in lines], dtype=int), last, room)
+
+
+def _documents(text, documents):
+    """The documents of a text; documents: `config.data.documents`, '' for one."""
+    return split_documents(text, SEPARATORS.get(documents, documents)) if documents else [text]
+
+
+def _concatenated(tokens):
+    return np.concatenate([np.zeros(0, np.int32), *tokens])
