@@ -1,24 +1,27 @@
-"""Choosing the next token from logits."""
+"""Choosing the next token from logits, and writing text by it."""
 
 import dataclasses
 
 import jax
 import jax.numpy as jnp
 
+from seqjax.decode.constraints import constrain
+from seqjax.decode.hypotheses import Hypotheses, log_softmax
 from seqjax.errors import FieldError
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampler:
-    """Temperature, then top-k, then nucleus (top-p) filtering, then a draw. Temperature 0 is greedy.
+    """Temperature, then top-k, then nucleus (top-p) and min-p filtering, then a draw. Temperature 0 is greedy.
 
-        p_i ~ exp(logit_i / temperature), over the k likeliest tokens, and of those over the fewest that together have
-        probability p (Holtzman et al. 2020).
+        p_i ~ exp(logit_i / temperature), over the k likeliest tokens, of those over the fewest that together have
+        probability p (Holtzman et al. 2020), and of those over the ones with p_i >= min_p max_j p_j (Nguyen et al. 2024).
     """
 
     temperature: float = 1.0
     top_k: int = 0  # 0: all tokens
     top_p: float = 1.0
+    min_p: float = 0.0  # 0: all tokens
 
     def __post_init__(self):
         if not 0 <= self.temperature < float('inf'):
@@ -27,6 +30,8 @@ class Sampler:
             raise FieldError('top_k', self.top_k, 'must be at least 0 (0 keeps all tokens)')
         if not 0 < self.top_p <= 1:
             raise FieldError('top_p', self.top_p, 'must be more than 0 and at most 1 (1 keeps all tokens)')
+        if not 0 <= self.min_p <= 1:
+            raise FieldError('min_p', self.min_p, 'must be at least 0 and at most 1 (0 keeps all tokens)')
 
     def __call__(self, key, logits):
         """logits [V] -> a token."""
@@ -37,6 +42,8 @@ class Sampler:
             logits = keep_top_k(logits, self.top_k)
         if self.top_p < 1:
             logits = keep_top_p(logits, self.top_p)
+        if self.min_p > 0:
+            logits = keep_min_p(logits, self.min_p)
         return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
@@ -52,3 +59,41 @@ def keep_top_p(logits, p):
     probabilities = jax.nn.softmax(logits[order])
     before = jnp.cumsum(probabilities) - probabilities  # the mass of all likelier tokens
     return jnp.full_like(logits, -jnp.inf).at[order].set(jnp.where(before < p, logits[order], -jnp.inf))
+
+
+def keep_min_p(logits, p):
+    """-inf for all logits [V] of tokens that are less than p times as likely as the likeliest one."""
+    return jnp.where(logits >= logits.max() + jnp.log(p), logits, -jnp.inf)
+
+
+def sample(step, state, first, *, sampler, keys, max_length, end, limits=None, constraints=()):
+    """`Hypotheses` with k = 1: every row is written token by token as the sampler draws, up to its end.
+
+    step(state, tokens [B]) -> (state, logits [B, V]); state, first: as of `beam_search`, and so are limits and constraints.
+    keys: [B]; what a row becomes depends on its own key and not on the rows beside it. Scores are the log P under the model,
+    whatever the sampler made of it.
+    """
+    if max_length < 1:
+        raise FieldError('max_length', max_length, 'must be at least 1')
+    B, T = len(first), max_length
+    limits = jnp.minimum(jnp.full(B, T) if limits is None else limits, T)
+
+    def advance(carry):
+        t, state, last, text, lengths, sums, running = carry
+        state, logits = step(state, last)
+        log_probs = constrain(constraints, log_softmax(logits), text, t, end)
+        tokens = jax.vmap(lambda key, row: sampler(jax.random.fold_in(key, t), row))(keys, log_probs)  # [B]
+        gained = jnp.take_along_axis(log_probs, tokens[:, None], axis=-1)[:, 0]
+        text = text.at[:, t].set(jnp.where(running, tokens, 0))
+        lengths, sums = lengths + running.astype(jnp.int32), sums + jnp.where(running, gained, 0)
+        return t + 1, state, tokens, text, lengths, sums, running & (tokens != end) & (t + 1 < limits)
+
+    def unfinished(carry):
+        t, *_, running = carry
+        return (t < T) & running.any()
+
+    start = (jnp.int32(0), state, first.astype(jnp.int32), jnp.zeros((B, T), jnp.int32), jnp.zeros(B, jnp.int32),
+             jnp.zeros(B), limits > 0)
+    _, _, _, text, lengths, sums, _ = jax.lax.while_loop(unfinished, advance, start)
+    sums = jnp.where(lengths > 0, sums, -jnp.inf)[:, None]
+    return Hypotheses(text[:, None], lengths[:, None], sums, sums)

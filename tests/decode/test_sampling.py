@@ -4,13 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from seqjax.decode import Sampler, keep_top_k, keep_top_p
+from seqjax.decode import Sampler, keep_min_p, keep_top_k, keep_top_p
 from seqjax.errors import FieldError
 
 V = 9
 LOGITS = (2 * np.random.default_rng(0).standard_normal(V)).astype(np.float32)
 DRAWS = 20_000
-top_k, top_p = jax.jit(keep_top_k, static_argnums=1), jax.jit(keep_top_p)
+top_k, top_p, min_p = jax.jit(keep_top_k, static_argnums=1), jax.jit(keep_top_p), jax.jit(keep_min_p)
 
 
 def softmax(logits):
@@ -30,6 +30,7 @@ def probabilities(logits, sampler):
             break
         kept.append(token)
         total += p[token] / p[likeliest].sum()
+    kept = [token for token in kept if p[token] >= sampler.min_p * p.max()]
     result = np.zeros(len(p))
     result[kept] = p[kept] / p[kept].sum()
     return result
@@ -63,7 +64,26 @@ def test_top_p_counts_are_exact_where_probabilities_are_powers_of_two(p, kept):
     assert np.isfinite(top_p(logits, np.float32(p))).sum() == kept
 
 
-@pytest.mark.parametrize('sampler', [Sampler(0, top_k=3, top_p=0.1), Sampler(0.7, top_k=1), Sampler(top_p=1e-6)], ids=str)
+@pytest.mark.parametrize('p', [1e-9, 0.05, 0.2, 0.5, 1.0])
+def test_min_p_keeps_the_tokens_that_are_at_least_p_times_as_likely_as_the_likeliest(p):
+    kept = np.asarray(min_p(LOGITS, np.float32(p)))
+    share = softmax(LOGITS)
+    expected = share >= p * share.max()
+    assert expected.sum() == {1e-9: V, 1.0: 1}.get(p, expected.sum())
+    np.testing.assert_array_equal(kept > -np.inf, expected)
+    np.testing.assert_array_equal(kept[expected], LOGITS[expected])
+
+
+def test_min_p_is_of_the_likeliest_at_this_temperature():
+    logits = np.log(np.float32([0.64, 0.04, 0.32]))  # 0.04 of 0.64 is 1/16, and 1/4 at temperature 2
+    draw = lambda sampler: set(np.asarray(jax.jit(jax.vmap(sampler, in_axes=(0, None)))(
+        jax.random.split(jax.random.key(0), 500), logits)).tolist())
+    assert draw(Sampler(1.0, min_p=0.2)) == {0, 2}
+    assert draw(Sampler(2.0, min_p=0.2)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize('sampler', [Sampler(0, top_k=3, top_p=0.1), Sampler(0.7, top_k=1), Sampler(top_p=1e-6),
+                                     Sampler(min_p=1.0)], ids=str)
 def test_temperature_0_one_token_or_a_tiny_nucleus_is_argmax_whatever_the_key(sampler):
     rows = np.random.default_rng(1).standard_normal((50, V)).astype(np.float32)
     tokens = jax.jit(jax.vmap(sampler))(jax.random.split(jax.random.key(0), 50), rows)
@@ -72,7 +92,8 @@ def test_temperature_0_one_token_or_a_tiny_nucleus_is_argmax_whatever_the_key(sa
 
 
 @pytest.mark.parametrize('sampler', [Sampler(), Sampler(0.5, top_k=V + 5), Sampler(3.0, top_k=4), Sampler(top_p=0.9),
-                                     Sampler(2.0, top_k=6, top_p=0.8)], ids=str)
+                                     Sampler(2.0, top_k=6, top_p=0.8), Sampler(1.5, min_p=0.1),
+                                     Sampler(2.0, top_k=7, top_p=0.95, min_p=0.2)], ids=str)
 def test_draws_are_as_frequent_as_their_probabilities(sampler):
     keys = jax.random.split(jax.random.key(1), DRAWS)
     tokens = jax.jit(jax.vmap(sampler, in_axes=(0, None)))(keys, LOGITS)
@@ -98,6 +119,8 @@ def test_the_nucleus_is_taken_of_what_top_k_left():
     (dict(top_k=-1), 'top_k=-1: must be at least 0 (0 keeps all tokens)'),
     (dict(top_p=0.0), 'top_p=0.0: must be more than 0 and at most 1 (1 keeps all tokens)'),
     (dict(top_p=1.5), 'top_p=1.5: must be more than 0 and at most 1 (1 keeps all tokens)'),
+    (dict(min_p=-0.1), 'min_p=-0.1: must be at least 0 and at most 1 (0 keeps all tokens)'),
+    (dict(min_p=float('nan')), 'min_p=nan: must be at least 0 and at most 1 (0 keeps all tokens)'),
     (dict(top_p=float('nan')), 'top_p=nan: must be more than 0 and at most 1 (1 keeps all tokens)'),
 ], ids=str)
 def test_impossible_settings_are_refused_by_name_and_value(fields, sentence):

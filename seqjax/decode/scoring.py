@@ -1,0 +1,37 @@
+"""What log P a model gives to sequences that are there already."""
+
+import jax
+import jax.numpy as jnp
+
+from seqjax.decode.hypotheses import log_softmax
+
+
+def score(step, state, first, targets, lengths):
+    """(sums of log P [B], log P of every token [B, T], 0 after lengths[b]) of targets [B, T], step by step.
+
+    step, state, first: as of `decode.sample`, and so it also works where there is nothing but the step interface.
+    """
+    def read(state, pair):
+        before, token = pair
+        state, logits = step(state, before)
+        return state, jnp.take_along_axis(log_softmax(logits), token[:, None], axis=-1)[:, 0]
+
+    before = jnp.concatenate([first[:, None].astype(targets.dtype), targets[:, :-1]], axis=1)  # [B, T]
+    _, log_probs = jax.lax.scan(read, state, (before.T, targets.T))  # [T, B]
+    counted = jnp.arange(targets.shape[1]) < lengths[:, None]
+    return _summed(log_probs.T, counted)
+
+
+def score_pairs(model, params, batch):
+    """The same of the targets of a batch of pairs, given their sources, by one teacher-forced call of an encoder-decoder.
+
+    batch: inputs [B, S], lengths [B], targets [B, T], weights [B, T], where 0 is padding.
+    """
+    logits = model.apply({'params': params}, batch['inputs'], batch['lengths'], batch['targets'])
+    log_probs = jnp.take_along_axis(log_softmax(logits), batch['targets'][..., None], axis=-1)[..., 0]
+    return _summed(log_probs, batch['weights'] > 0)
+
+
+def _summed(log_probs, counted):
+    log_probs = jnp.where(counted, log_probs, 0)
+    return log_probs.sum(axis=-1), log_probs

@@ -1,0 +1,141 @@
+"""From rows of source tokens to rows of target tokens, many at a time, with few compiled programs."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from seqjax.decode.beam import beam_search, check_width
+from seqjax.decode.constraints import MinLength, NoRepeat
+from seqjax.decode.decoder import decoder
+from seqjax.decode.ensemble import ensemble
+from seqjax.decode.sampling import Sampler, sample
+from seqjax.errors import FieldError
+from seqjax.special_tokens import END, START
+
+SHAPES = (16, 32, 64, 128, 256)
+
+
+class Translation(NamedTuple):
+    """tokens: [n] int32, the end included where there is one; score: what it is ranked by; log_prob: its plain log P."""
+
+    tokens: np.ndarray
+    score: float
+    log_prob: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """How an answer is looked for. beam, length_penalty, coverage_penalty, groups, diversity: see `beam_search`.
+
+    An answer to S source tokens has at most length_factor * S + length_margin tokens, and never more than max_length.
+    no_repeat: no so many tokens in a row are written twice; 0: off. n_best: how many answers are returned.
+    sampler: draws the answer instead of searching for it. average: see `Ensemble`.
+    """
+
+    beam: int = 1
+    length_penalty: float = 0.0
+    coverage_penalty: float = 0.0
+    groups: int = 1
+    diversity: float = 0.0
+    no_repeat: int = 0
+    min_length: int = 0
+    max_length: int = 256
+    length_factor: float = 2.0
+    length_margin: int = 10
+    n_best: int = 1
+    sampler: Sampler | None = None
+    average: str = 'probability'
+
+    def __post_init__(self):
+        check_width(self.beam, self.groups, self.diversity, 'beam')
+        if not 1 <= self.n_best <= self.beam:
+            raise FieldError('n_best', self.n_best, f'must be at least 1 and at most beam={self.beam}')
+        if self.sampler is not None and self.beam > 1:
+            raise FieldError('beam', self.beam, 'a sampler draws one answer; write beam=1, or leave out the sampler')
+        if self.max_length < 1:
+            raise FieldError('max_length', self.max_length, 'must be at least 1')
+        for field in ('length_penalty', 'coverage_penalty', 'diversity', 'no_repeat', 'min_length', 'length_factor',
+                      'length_margin'):
+            if not 0 <= getattr(self, field) < float('inf'):
+                raise FieldError(field, getattr(self, field), 'must be at least 0')
+        if self.length_factor + self.length_margin < 1:
+            raise FieldError('length_margin', self.length_margin, f'with length_factor={self.length_factor} a source of one '
+                             'token has no answer; write 1')
+
+    def limit(self, length):
+        """How many tokens an answer to so many source tokens may have."""
+        return min(self.max_length, int(self.length_factor * length) + self.length_margin)
+
+
+def translate(model, params, rows, *, search=Search(), batch_size=32, shapes=SHAPES, start=START, end=END, key=None,
+              seen=None):
+    """The n best answers to every row, in the order of the rows: a list of lists of `Translation`, best first.
+
+    model, params: one of each, or lists of them, which become an `Ensemble`. rows: 1-D integer arrays; a row of no tokens
+    has no answers. Rows of like length share a batch of batch_size rows, padded to the next of `shapes`: as many programs
+    are compiled as shapes occur. Neither batch_size nor shapes changes an answer. key: for a sampler; an answer depends on
+    it and on the number of its row. seen(n) is called when another n rows are done.
+    """
+    lists = isinstance(model, (list, tuple))
+    models, params = (tuple(model), tuple(params)) if lists else ((model,), (params,))
+    if search.sampler is not None and search.sampler.temperature > 0 and key is None:
+        raise ValueError('a sampler draws: give a key')
+    lengths = np.array([len(row) for row in rows], np.int32)
+    answers = [[] for _ in rows]
+    for shape, places in _batches(lengths, sorted(shapes), batch_size):
+        inputs, used = np.zeros((batch_size, shape), np.int32), np.zeros(batch_size, np.int32)
+        numbers, limits = np.zeros(batch_size, np.int32), np.zeros(batch_size, np.int32)
+        for n, place in enumerate(places):
+            inputs[n, :lengths[place]] = rows[place]
+            used[n], numbers[n], limits[n] = lengths[place], place, search.limit(lengths[place])
+        key = jax.random.key(0) if key is None else key
+        found = jax.device_get(_answer(models, search, search.limit(shape), start, end, params, inputs, used, limits,
+                                       numbers, key))
+        for n, place in enumerate(places):
+            answers[place] = _listed(jax.tree.map(lambda leaf: leaf[n], found), search.n_best)
+        if seen is not None:
+            seen(len(places))
+    return answers
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _answer(models, search, max_length, start, end, params, inputs, lengths, limits, numbers, key):
+    """`Hypotheses` of one batch. limits: 0 for rows that are padding."""
+    writer = decoder(models[0], params[0], start) if len(models) == 1 else ensemble(models, params, start, search.average)
+    memory, state = writer.begin(inputs, lengths, max_length)
+    constraints = (NoRepeat(search.no_repeat),) if search.no_repeat else ()
+    constraints += (MinLength(search.min_length, end),) if search.min_length else ()
+    same = dict(max_length=max_length, end=end, limits=limits, constraints=constraints)
+    step, first = functools.partial(writer.step, memory), writer.first(inputs, lengths)
+    if search.sampler is not None:
+        keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(numbers)
+        return sample(step, state, first, sampler=search.sampler, keys=keys, **same)
+    return beam_search(step, state, first, width=search.beam, length_penalty=search.length_penalty,
+                       coverage_penalty=search.coverage_penalty, attention=writer.attention,
+                       source_mask=jnp.arange(inputs.shape[1]) < lengths[:, None], groups=search.groups,
+                       diversity=search.diversity, **same)
+
+
+def _batches(lengths, shapes, batch_size):
+    """(shape, places of at most batch_size rows) for all rows that have tokens.
+
+    The longest come first, so that a last batch of few rows is one of few steps.
+    """
+    if len(lengths) and lengths.max() > shapes[-1]:
+        raise ValueError(f'row {lengths.argmax()} has {lengths.max()} tokens, and the longest of shapes is {shapes[-1]}; '
+                         'split the row, or declare a longer shape')
+    places = np.flatnonzero(lengths)
+    places = places[np.argsort(-lengths[places], kind='stable')]
+    for begin in range(0, len(places), batch_size):
+        some = places[begin:begin + batch_size]
+        yield next(shape for shape in shapes if shape >= lengths[some[0]]), some
+
+
+def _listed(found, n_best):
+    """The answers of one row that there are; found: `Hypotheses` without its first axis."""
+    return [Translation(tokens[:length], float(score), float(log_prob))
+            for tokens, length, score, log_prob in zip(*found) if length][:n_best]

@@ -1,0 +1,140 @@
+"""Many rows at a time against each row by itself."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from seqjax import models
+from seqjax.decode import Sampler, Search, score_pairs, translate
+from seqjax.decode.translate import _answer
+from seqjax.errors import FieldError
+from tests.reference.parameters import random_parameters
+
+V, END, SHAPES = 7, 3, (4, 8)
+RNG = np.random.default_rng(0)
+ROWS = [RNG.integers(4, V, length).astype(np.int32) for length in (3, 8, 1, 4, 0, 5, 2, 7, 3, 6, 4)]
+BEAM = Search(beam=3, n_best=2, length_penalty=0.6, coverage_penalty=0.3, length_margin=1, max_length=12)
+
+
+@functools.cache
+def make(seed=0):
+    model = models.build('seq2seq', vocabulary=V, target_vocabulary=V, width=8)
+    return model, random_parameters(model, np.zeros((1, 4), np.int32), seed=seed, scale=1.5)
+
+
+def run(rows=ROWS, search=BEAM, batch_size=4, shapes=SHAPES, **options):
+    return translate(*make(), rows, search=search, batch_size=batch_size, shapes=shapes, **options)
+
+
+def assert_same(actual, expected):
+    assert len(actual) == len(expected)
+    for answers, others in zip(actual, expected):
+        assert [one.tokens.tolist() for one in answers] == [one.tokens.tolist() for one in others]
+        np.testing.assert_allclose([one[1:] for one in answers], [one[1:] for one in others], rtol=1e-4)
+
+
+def test_rows_come_back_in_their_order_whatever_the_batch_and_the_shapes():
+    together = run()
+    assert [len(answers) for answers in together] == [2 if len(row) else 0 for row in ROWS]
+    assert len({tuple(answers[0].tokens.tolist()) for answers in together if answers}) > 4
+    assert_same([run([row], batch_size=1, shapes=(8,))[0] for row in ROWS], together)
+    assert run([]) == []
+
+
+def test_few_programs_are_compiled_and_none_again():
+    run()
+    before = _answer._cache_size()
+    counts = []
+    run(ROWS[::-1] * 2, seen=counts.append)
+    assert _answer._cache_size() == before
+    assert sum(counts) == 2 * sum(len(row) > 0 for row in ROWS) and max(counts) <= 4
+    run(search=Search(length_margin=2))
+    assert _answer._cache_size() == before + len(SHAPES)
+
+
+def test_scores_are_those_of_the_tokens_and_lengths_keep_to_the_limit():
+    for row, answers in zip(ROWS, run()):
+        for tokens, score, log_prob in answers:
+            assert tokens.dtype == np.int32 and len(tokens) <= min(12, 2 * len(row) + 1) and END not in tokens[:-1]
+            assert len(tokens) == min(12, 2 * len(row) + 1) or tokens[-1] == END
+            inputs, targets = np.zeros((1, 8), np.int32), np.zeros((1, 12), np.int32)
+            inputs[0, :len(row)], targets[0, :len(tokens)] = row, tokens
+            expected, _ = teacher_forced(dict(inputs=inputs, lengths=np.int32([len(row)]), targets=targets,
+                                              weights=(np.arange(12) < len(tokens))[None].astype(np.float32)))
+            np.testing.assert_allclose(log_prob, expected[0], rtol=1e-4)
+            assert score <= log_prob / ((5 + len(tokens)) / 6) ** 0.6 + 1e-5  # the coverage takes away
+
+
+@jax.jit
+def teacher_forced(batch):
+    return score_pairs(*make(), batch)
+
+
+def test_a_list_of_models_is_an_ensemble():
+    model, params = make()
+    options = dict(search=BEAM, batch_size=4, shapes=(8,))
+    assert_same(translate([model] * 2, [params] * 2, ROWS, **options), run())
+    mixed = translate([model] * 2, [params, make(1)[1]], ROWS[:4], **options)
+    assert any(a[0].tokens.tolist() != b[0].tokens.tolist() for a, b in zip(mixed, run(ROWS[:4])))
+
+
+def test_a_sampler_draws_by_the_key_and_the_number_of_the_row():
+    search, key = Search(sampler=Sampler(1.5, min_p=0.01), length_margin=1, max_length=12, no_repeat=2), jax.random.key(0)
+    found = run(search=search, key=key, shapes=(8,))
+    assert_same(run(search=search, key=key, shapes=(8,), batch_size=2), found)
+    others = run(search=search, key=jax.random.key(1), shapes=(8,))
+    assert any(a[0].tokens.tolist() != b[0].tokens.tolist() for a, b in zip(others, found) if a)
+    for answers in found:
+        for tokens, _, _ in answers:
+            pairs = list(zip(tokens[:-1].tolist(), tokens[1:].tolist()))
+            assert len(set(pairs)) == len(pairs)
+    with pytest.raises(ValueError, match='a sampler draws: give a key'):
+        run(search=search)
+
+
+def test_temperature_0_is_a_beam_of_one_and_answers_have_a_least_length():
+    options = dict(length_margin=1, max_length=12, min_length=3)
+    greedy = run(search=Search(sampler=Sampler(0), **options), shapes=(8,))
+    assert_same(greedy, run(search=Search(**options), shapes=(8,)))
+    assert {len(answers[0].tokens) >= 3 for answers in greedy if answers} == {True}
+
+
+def test_a_language_model_goes_on_with_its_rows():
+    model = models.build('recurrent', vocabulary=V, width=8)
+    params = random_parameters(model, np.zeros((1, 4), np.int32), scale=1.5)
+    found = translate(model, params, ROWS[:4], search=Search(max_length=5), batch_size=4, shapes=(8,), end=END)
+    for row, answers in zip(ROWS, found):
+        tokens = row.tolist()
+        for token in answers[0].tokens:
+            padded = np.zeros((1, 16), np.int32)
+            padded[0, :len(tokens)] = tokens
+            assert token == whole(model, params, padded)[0, len(tokens) - 1].argmax()
+            tokens.append(int(token))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def whole(model, params, tokens):
+    return model.apply({'params': params}, tokens)
+
+
+def test_rows_that_are_too_long_are_refused():
+    with pytest.raises(ValueError, match='row 1 has 8 tokens, and the longest of shapes is 4; split the row, or declare'):
+        run(shapes=(4,))
+
+
+@pytest.mark.parametrize('fields, sentence', [
+    (dict(beam=0), 'beam=0: must be at least 1'),
+    (dict(beam=4, groups=3), 'groups=3: must divide beam=4'),
+    (dict(beam=2, n_best=3), 'n_best=3: must be at least 1 and at most beam=2'),
+    (dict(beam=2, sampler=Sampler()), 'beam=2: a sampler draws one answer; write beam=1, or leave out the sampler'),
+    (dict(max_length=0), 'max_length=0: must be at least 1'),
+    (dict(length_penalty=-1.0), 'length_penalty=-1.0: must be at least 0'),
+    (dict(length_factor=0.5, length_margin=0),
+     'length_margin=0: with length_factor=0.5 a source of one token has no answer; write 1'),
+], ids=str)
+def test_impossible_searches_are_refused(fields, sentence):
+    with pytest.raises(FieldError) as error:
+        Search(**fields)
+    assert str(error.value) == sentence
