@@ -5,13 +5,18 @@ import dataclasses
 from seqjax.errors import FieldError, suggestion
 from seqjax.tasks.classification import Classification
 from seqjax.tasks.language_model import LanguageModel
+from seqjax.tasks.masked_lm import MaskedLM
 from seqjax.tasks.regression import Regression
+from seqjax.tasks.scheduled_sampling import Teacher, mixed_inputs
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.tagging import Tagging
+from seqjax.tasks.translation import Translation
 
-TASKS = {'language_model': LanguageModel, 'classification': Classification, 'regression': Regression, 'tagging': Tagging}
+TASKS = {'language_model': LanguageModel, 'masked_lm': MaskedLM, 'span_corruption': Translation,
+         'classification': Classification, 'regression': Regression, 'tagging': Tagging, 'translation': Translation}
 
-__all__ = ['Classification', 'LanguageModel', 'Regression', 'Sums', 'TASKS', 'Tagging', 'build']
+__all__ = ['Classification', 'LanguageModel', 'MaskedLM', 'Regression', 'Sums', 'TASKS', 'Tagging', 'Teacher', 'Translation',
+           'build', 'mixed_inputs']
 
 
 def build(name, model, **from_data):

@@ -17,10 +17,12 @@ class Classification(Task):
     """-sum_b log P(class_b | sequence_b), over the rows whose weight is 1.
 
     model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, C]. classes: their names.
+    label_smoothing: see `ops.cross_entropy`; in training only.
     batch: inputs, lengths [B], targets [B] and weights [B].
     """
 
     classes: tuple[str, ...] = ()
+    label_smoothing: float = 0.0
 
     unit: ClassVar[str] = 'nats per sequence'
 
@@ -30,7 +32,8 @@ class Classification(Task):
         metrics = dict(accuracy=jnp.where(answers == targets, weights, 0).sum())
         if key is None:
             metrics['confusion'] = confusion(targets, answers, weights, logits.shape[-1])
-        return Sums(loss=(ops.cross_entropy(logits, targets) * weights).sum(), weight=weights.sum(), metrics=metrics)
+        loss = ops.cross_entropy(logits, targets, 0.0 if key is None else self.label_smoothing)
+        return Sums(loss=(loss * weights).sum(), weight=weights.sum(), metrics=metrics)
 
     def predict(self, params, batch):
         """{'probabilities': [B, C]}"""

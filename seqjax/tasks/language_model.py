@@ -22,10 +22,12 @@ class LanguageModel(Task):
     batch: inputs [B, T], targets [B, T] and weights [B, T]; segments [B, T] where rows hold several texts; for `carried`
     also starts [B].
 
-    In training, what the model sows in the collection 'penalties' (sums over its steps) is added to the loss.
+    label_smoothing: see `ops.cross_entropy`; in training only. In training, what the model sows in the collection 'penalties'
+    (sums over its steps) is added to the loss.
     """
 
     token_sizes: np.ndarray | None = dataclasses.field(default=None, compare=False, repr=False)
+    label_smoothing: float = 0.0
 
     unit: ClassVar[str] = 'nats per token'
 
@@ -58,13 +60,14 @@ class LanguageModel(Task):
 
     def _sums(self, logits, penalties, batch, key):
         targets, weights = batch['targets'], batch['weights']
-        loss = (ops.cross_entropy(logits, targets) * weights).sum()
+        loss = ops.cross_entropy(logits, targets, 0.0 if key is None else self.label_smoothing)
+        loss = (loss * weights).sum()
         metrics = dict(accuracy=jnp.where(jnp.argmax(logits, axis=-1) == targets, weights, 0).sum())
         if self.token_sizes is not None and key is None:
             sizes = jnp.asarray(self.token_sizes, jnp.float32)[targets] * weights[..., None]  # [B, T, 2]
             metrics['characters'], metrics['bytes'] = sizes.sum(axis=(0, 1))
         if penalties:
-            metrics['penalty'] = sum(penalties.values())
+            metrics['penalty'] = sum(leaf.sum() for leaf in jax.tree.leaves(penalties))
             loss += metrics['penalty']
         return Sums(loss=loss, weight=weights.sum(), metrics=metrics)
 

@@ -18,8 +18,8 @@ class Tagging(Task):
     """-sum_t log P(label_t | sequence), over the steps whose weight is 1; or, where the model ends in a conditional random
     field, -log P(all labels of a row | sequence), which is counted as its steps are.
 
-    model: a linen module with a field `crf`; inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, T, C], or with `crf`
-    (scores [B, T, C], transitions). classes: their names. batch: inputs, lengths [B], targets [B, T], weights [B, T],
+    model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, T, C], or where it has a field `crf` that
+    says so (scores [B, T, C], transitions). classes: their names. batch: inputs, lengths [B], targets [B, T], weights [B, T],
     and segments [B, T] where rows hold several sequences.
     """
 
@@ -27,14 +27,18 @@ class Tagging(Task):
 
     unit: ClassVar[str] = 'nats per step'
 
+    @property
+    def has_crf(self):
+        return getattr(self.model, 'crf', False)
+
     def __call__(self, params, batch, key=None):
         outputs, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']
-        if self.model.crf:
+        if self.has_crf:
             loss = -ops.crf_log_likelihood(*outputs, targets, batch['lengths'], batch.get('segments')).sum()
         else:
             loss = (ops.cross_entropy(outputs, targets) * weights).sum()
         metrics = {}
-        if key is None or not self.model.crf:  # the best path costs another pass over the steps; training does without
+        if key is None or not self.has_crf:  # the best path costs another pass over the steps; training does without
             answers = self._answers(outputs, batch)
             metrics['accuracy'] = jnp.where(answers == targets, weights, 0).sum()
         if key is None:
@@ -44,12 +48,12 @@ class Tagging(Task):
     def predict(self, params, batch):
         """{'labels': [B, T], 'probabilities': [B, T, C]}; with a random field the best path, and the marginals."""
         outputs = self.outputs(params, batch)
-        probabilities = (ops.crf_marginals(*outputs, batch['lengths'], batch.get('segments')) if self.model.crf else
+        probabilities = (ops.crf_marginals(*outputs, batch['lengths'], batch.get('segments')) if self.has_crf else
                          jax.nn.softmax(outputs))
         return dict(labels=self._answers(outputs, batch), probabilities=probabilities)
 
     def _answers(self, outputs, batch):
-        if self.model.crf:
+        if self.has_crf:
             return ops.crf_decode(*outputs, batch['lengths'], batch.get('segments'))
         return jnp.argmax(outputs, axis=-1)
 

@@ -11,11 +11,17 @@ class Task:
     """A model with something to learn.
 
         task(params, batch, key=None)     Sums; with a key the model is in training, and dropout draws from it
+        task.at(step)                     the same, as it is at a step of training
         task.summary(sums)                {name: number}: what a reader wants to see of an evaluation
         unit                              of the loss, for plots
     """
 
     model: linen.Module
+
+    def at(self, step):
+        """The task at a step of training: what it asks may change as the model learns."""
+        del step
+        return self
 
     def init(self, key, batch):
         """Variables of the model, their axes named."""

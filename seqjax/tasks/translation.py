@@ -1,0 +1,58 @@
+"""Translation: another sequence for every sequence, token by token."""
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from seqjax import ops
+from seqjax.special_tokens import START
+from seqjax.tasks.scheduled_sampling import Teacher, mixed_inputs
+from seqjax.tasks.sums import Sums
+from seqjax.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation(Task):
+    """-sum_t log P(target_t | source, targets before t), over the targets whose weight is 1.
+
+    model: a linen module, source tokens [B, S], lengths [B], targets [B, T] -> logits [B, T, V]; see `models.Seq2Seq`.
+    label_smoothing: see `ops.cross_entropy`; in training only. teacher: what the decoder reads in training; step: of it.
+    batch: inputs [B, S], lengths [B], targets [B, T] and weights [B, T].
+    """
+
+    label_smoothing: float = 0.0
+    teacher: Teacher = Teacher()
+    step: Any = None
+
+    unit: ClassVar[str] = 'nats per token'
+
+    def at(self, step):
+        return dataclasses.replace(self, step=step)
+
+    def init(self, key, batch):
+        return self.model.init(key, batch['inputs'], batch['lengths'], batch['targets'])
+
+    def __call__(self, params, batch, key=None):
+        targets, weights = batch['targets'], batch['weights']
+        logits = self.logits(params, batch, key)
+        loss = ops.cross_entropy(logits, targets, 0.0 if key is None else self.label_smoothing)
+        right = jnp.where(jnp.argmax(logits, axis=-1) == targets, weights, 0)
+        return Sums(loss=(loss * weights).sum(), weight=weights.sum(), metrics=dict(accuracy=right.sum()))
+
+    def logits(self, params, batch, key=None):
+        """[B, T, V]; with a key the model is in training."""
+        given = batch['inputs'], batch['lengths'], batch['targets']
+        if key is None:
+            return self.model.apply({'params': params}, *given)
+        previous = None
+        if self.teacher.schedule != 'always':
+            key, draw = jax.random.split(key)
+            previous = mixed_inputs(self.model, params, batch, self.teacher(self.step), draw, START)
+        return self.model.apply({'params': params}, *given, previous=previous, train=True, rngs={'dropout': key})
+
+    def summary(self, sums):
+        means = {name: float(value) for name, value in sums.means().items()}
+        return {**means, 'perplexity': math.exp(min(means['loss'], 700))}
