@@ -1,0 +1,190 @@
+"""What Hugging Face calls the parameters of its models, and how it lays them out: one `Link` for every tensor of a file.
+
+    theirs                                    ours
+    Linear [out, in]                          kernel [in, out], where `in` and `out` may be several axes, as [D, H, K]
+    Conv1D of GPT-2 [in, out]                 kernel [in, out]
+    c_attn of GPT-2 [D, 3 D]                  query, key and value, one after another
+    key, value [G K, D]                       key_value [D, 2, G, K], which `hf_weights` takes apart into key and value
+    gate_proj, wi_0                           feed_forward/in, what the activation is of
+    up_proj, wi_1                             feed_forward/gate
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """One tensor of theirs.
+
+    name: theirs, without the prefix that all names of a body share where a model has a head. paths: of our parameters, one
+    after another in it. contract: how many first axes of ours are one axis of theirs, and all others are another; None: both
+    have the same axes. transposed: theirs is [out, in]. part: what it is a part of; see `ARCHITECTURES`.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    contract: int | None = None
+    transposed: bool = False
+    part: str = 'body'
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """What all models of one `model_type` have in common.
+
+    prefix: of names of the body, in a model with a head. tied: (output weights, embedding), one array where they are tied.
+    repeats: {name: the one that it repeats}; files may have both or either. unused: patterns of tensors that nothing reads.
+    """
+
+    prefix: str
+    tied: tuple[str, str]
+    repeats: dict
+    unused: tuple[str, ...]
+
+
+FAMILIES = {
+    'gpt2': Family('transformer.', ('lm_head.weight', 'wte.weight'), {}, (r'h\.\d+\.attn\.(masked_)?bias',)),
+    'llama': Family('model.', ('lm_head.weight', 'embed_tokens.weight'), {},
+                    (r'(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq',)),
+    'bert': Family('bert.', ('cls.predictions.decoder.weight', 'embeddings.word_embeddings.weight'),
+                   {'cls.predictions.decoder.bias': 'cls.predictions.bias'}, (r'embeddings\.position_ids',)),
+    't5': Family('', ('lm_head.weight', 'shared.weight'),
+                 {'encoder.embed_tokens.weight': 'shared.weight', 'decoder.embed_tokens.weight': 'shared.weight'},
+                 (r'decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight',)),
+}
+HEADS = ('lm_head.', 'cls.', 'classifier.', 'qa_outputs.')  # names that never have the prefix
+
+# The parts of a network that every class of transformers must find in its files; others of the family may be there.
+ARCHITECTURES = {
+    'GPT2Model': ('gpt2', ('body',)),
+    'GPT2LMHeadModel': ('gpt2', ('body', 'head')),
+    'LlamaModel': ('llama', ('body',)),
+    'LlamaForCausalLM': ('llama', ('body', 'head')),
+    'BertModel': ('bert', ('body',)),
+    'BertForMaskedLM': ('bert', ('body', 'masked')),
+    'BertForPreTraining': ('bert', ('body', 'pooler', 'masked', 'next')),
+    'BertForNextSentencePrediction': ('bert', ('body', 'pooler', 'next')),
+    'BertForSequenceClassification': ('bert', ('body', 'pooler', 'classifier')),
+    'BertForTokenClassification': ('bert', ('body', 'classifier')),
+    'BertForQuestionAnswering': ('bert', ('body', 'classifier')),
+    'T5EncoderModel': ('t5', ('body',)),
+    'T5Model': ('t5', ('body', 'decoder')),
+    'T5ForConditionalGeneration': ('t5', ('body', 'decoder', 'head')),
+}
+
+
+def is_headless(architecture):
+    return architecture.endswith('Model') and not architecture.endswith('HeadModel')
+
+
+def links(kind, model, architecture):
+    """The links of all that a model of this kind may have, in the order of its layers."""
+    if kind == 'bert':
+        return list(_bert(model, 'qa_outputs' if architecture == 'BertForQuestionAnswering' else 'classifier'))
+    return list(dict(gpt2=_gpt2, llama=_llama, t5=_t5)[kind](model))
+
+
+# ------------------------------------------------------------------------------------------------------------ One layer
+
+def _linear(name, *paths, bias, contract=1, transposed=True, part='body'):
+    yield Link(f'{name}.weight', tuple(f'{path}/kernel' for path in paths), contract, transposed, part)
+    if bias:
+        yield Link(f'{name}.bias', tuple(f'{path}/bias' for path in paths), 0, part=part)
+
+
+def _norm(name, path, bias, part='body'):
+    yield Link(f'{name}.weight', (f'{path}/scale',), part=part)
+    if bias:
+        yield Link(f'{name}.bias', (f'{path}/bias',), part=part)
+
+
+def _table(name, path, part='body'):
+    yield Link(f'{name}.weight', (f'{path}/table',), part=part)
+
+
+def _attention(names, path, bias, part='body'):
+    """names: of query, key, value and out."""
+    query, key, value, out = names
+    for name, ours in ((query, 'query'), (key, 'key'), (value, 'value')):
+        yield from _linear(name, f'{path}/{ours}', bias=bias, part=part)
+    yield from _linear(out, f'{path}/out', bias=bias, contract=2, part=part)
+
+
+# ---------------------------------------------------------------------------------------------------------- The families
+
+def _gpt2(model):
+    conv = dict(bias=True, transposed=False)
+    yield from _table('wte', 'embedding')
+    yield from _table('wpe', 'positions')
+    for layer in range(model.depth):
+        name, path = f'h.{layer}', f'decoder/block_{layer}'
+        yield from _norm(f'{name}.ln_1', f'{path}/attention_norm', bias=True)
+        yield from _linear(f'{name}.attn.c_attn', *(f'{path}/attention/{part}' for part in ('query', 'key', 'value')), **conv)
+        yield from _linear(f'{name}.attn.c_proj', f'{path}/attention/out', contract=2, **conv)
+        yield from _norm(f'{name}.ln_2', f'{path}/feed_forward_norm', bias=True)
+        yield from _linear(f'{name}.mlp.c_fc', f'{path}/feed_forward/in', **conv)
+        yield from _linear(f'{name}.mlp.c_proj', f'{path}/feed_forward/out', **conv)
+    yield from _norm('ln_f', 'decoder/norm', bias=True)
+    if not model.tie:
+        yield from _linear('lm_head', 'output', bias=False, part='head')
+
+
+def _llama(model):
+    yield from _table('embed_tokens', 'embedding')
+    for layer in range(model.depth):
+        name, path = f'layers.{layer}', f'decoder/block_{layer}'
+        yield from _norm(f'{name}.input_layernorm', f'{path}/attention_norm', bias=False)
+        yield from _attention([f'{name}.self_attn.{letter}_proj' for letter in 'qkvo'], f'{path}/attention',
+                              bias=model.bias or model.attention_bias)
+        yield from _norm(f'{name}.post_attention_layernorm', f'{path}/feed_forward_norm', bias=False)
+        for theirs, ours in (('gate', 'in'), ('up', 'gate'), ('down', 'out')):
+            yield from _linear(f'{name}.mlp.{theirs}_proj', f'{path}/feed_forward/{ours}', bias=model.bias)
+    yield from _norm('norm', 'decoder/norm', bias=False)
+    if not model.tie:
+        yield from _linear('lm_head', 'output', bias=False, part='head')
+
+
+def _bert(model, classifier):
+    for theirs, ours in (('word', 'embedding'), ('position', 'positions'), ('token_type', 'types')):
+        yield from _table(f'embeddings.{theirs}_embeddings', ours)
+    yield from _norm('embeddings.LayerNorm', 'embedding_norm', bias=True)
+    for layer in range(model.depth):
+        name, path = f'encoder.layer.{layer}', f'encoder/block_{layer}'
+        yield from _attention([*(f'{name}.attention.self.{part}' for part in ('query', 'key', 'value')),
+                               f'{name}.attention.output.dense'], f'{path}/attention', bias=True)
+        yield from _norm(f'{name}.attention.output.LayerNorm', f'{path}/attention_norm', bias=True)
+        yield from _linear(f'{name}.intermediate.dense', f'{path}/feed_forward/in', bias=True)
+        yield from _linear(f'{name}.output.dense', f'{path}/feed_forward/out', bias=True)
+        yield from _norm(f'{name}.output.LayerNorm', f'{path}/feed_forward_norm', bias=True)
+    if not model.per_step:
+        yield from _linear('pooler.dense', 'pooler', bias=True, part='pooler')
+    if model.outputs:
+        yield from _linear(classifier, 'classifier', bias=True, part='classifier')
+        return
+    yield from _linear('cls.predictions.transform.dense', 'masked_dense', bias=True, part='masked')
+    yield from _norm('cls.predictions.transform.LayerNorm', 'masked_norm', bias=True, part='masked')
+    yield Link('cls.predictions.bias', ('masked_bias',), part='masked')
+    if not model.tie:
+        yield from _linear('cls.predictions.decoder', 'masked_output', bias=False, part='masked')
+    yield from _linear('cls.seq_relationship', 'next', bias=True, part='next')
+
+
+def _t5(model):
+    yield from _table('shared', 'target_embedding')
+    for stack, depth, place, part in (('encoder', model.depth, 'source_positions', 'body'),
+                                      ('decoder', model.decoder_depth or model.depth, 'target_positions', 'decoder')):
+        yield from _table(f'{stack}.block.0.layer.0.SelfAttention.relative_attention_bias', place, part)
+        for layer in range(depth):
+            name, path = f'{stack}.block.{layer}.layer', f'{stack}/block_{layer}'
+            layers = [('SelfAttention', 'attention'), ('EncDecAttention', 'cross')][:1 if stack == 'encoder' else 2]
+            for n, (theirs, ours) in enumerate(layers):
+                yield from _norm(f'{name}.{n}.layer_norm', f'{path}/{ours}_norm', bias=False, part=part)
+                yield from _attention([f'{name}.{n}.{theirs}.{letter}' for letter in 'qkvo'], f'{path}/{ours}', False, part)
+            yield from _norm(f'{name}.{len(layers)}.layer_norm', f'{path}/feed_forward_norm', bias=False, part=part)
+            network = [('wi_0', 'in'), ('wi_1', 'gate'), ('wo', 'out')] if model.gated else [('wi', 'in'), ('wo', 'out')]
+            for theirs, ours in network:
+                yield from _linear(f'{name}.{len(layers)}.DenseReluDense.{theirs}', f'{path}/feed_forward/{ours}', bias=False,
+                                   part=part)
+        yield from _norm(f'{stack}.final_layer_norm', f'{stack}/norm', bias=False, part=part)
+    if not model.tie:
+        yield from _linear('lm_head', 'output', bias=False, part='head')
