@@ -3,7 +3,7 @@
 from seqjax.analysis import figures
 
 COLUMNS = ('eval/loss', 'eval/accuracy', 'test/accuracy', 'test/macro_f1', 'eval/spearman', 'test/spearman',
-           'test/ridge_spearman', 'parameters', 'flops_per_step', 'steps', 'seconds')
+           'test/ridge_spearman', 'test/bleu', 'test/chrf', 'test/exact_match', 'parameters', 'flops_per_step', 'steps', 'seconds')
 LOG_SCALE_FROM = 10  # the largest loss over the smallest
 
 

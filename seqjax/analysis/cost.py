@@ -18,7 +18,8 @@ def matmul_flops(function, *arguments):
         flops = matmul_flops(jax.grad(loss), params, jax.ShapeDtypeStruct((32, 128), jnp.int32))
 
     XLA's own `cost_analysis` counts the body of a loop once, however often it runs; here a scan counts as often as it runs,
-    and of a cond the dearest branch. A `while` loop with products in it is refused: nobody knows how often it runs.
+    and of a cond the dearest branch; of `lax.platform_dependent` the default one, whatever kernels the others are. A `while` loop
+    with products in it is refused: nobody knows how often it runs.
 
     A multiplication and an addition are two operations: [M, K] x [K, N] has 2 M N K of them, and four times as many where
     the numbers are complex. A convolution counts its taps in the padding, as papers do, but not those in the holes of a
@@ -40,6 +41,8 @@ def _count(equation):
         return _PRODUCTS[name](equation)
     if name == 'custom_linear_solve':  # it also holds the matrix as a function, for the gradient
         return jaxpr_flops(params['jaxprs'].solve)
+    if name == 'cond' and params.get('branches_platforms'):
+        return jaxpr_flops(params['branches'][-1])
     inside = [jaxpr_flops(jaxpr) for value in params.values() for jaxpr in _jaxprs(value)]
     if name == 'scan':
         return params['length'] * sum(inside)

@@ -73,6 +73,12 @@ def test_of_a_cond_the_dearest_branch():
     assert matmul_flops(lambda n, x: jax.lax.switch(n, branches, x), shape(dtype=jnp.int32), shape(N, N)) == 2 * 2 * N ** 3
 
 
+def test_where_platforms_differ_the_way_of_all_others_counts():
+    twice = lambda x, y: x @ y @ y
+    chosen = lambda x, y: jax.lax.platform_dependent(x, y, tpu=twice, default=jnp.matmul)
+    assert matmul_flops(jax.jit(chosen), shape(D, K), shape(K, K)) == 2 * D * K * K
+
+
 def test_products_that_cannot_be_seen_are_refused():
     with pytest.raises(UserError, match="the products inside of 'ragged_dot_general' cannot be counted"):
         matmul_flops(jax.lax.ragged_dot, shape(D, K), shape(2, K, N), shape(2, dtype=jnp.int32))
