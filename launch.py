@@ -4,8 +4,13 @@
     python launch.py --workdir=runs/gpt --mode=eval
     python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
     python launch.py --workdir=runs/tagger --mode=predict --input=FILE           # labels new lines; '-': those of a pipe
+    python launch.py --workdir=runs/de_en --mode=generate --input=FILE --config.decode.beam=5     # translates its lines
+    python launch.py --workdir=runs/de_en --mode=score --input=FILE              # log P of 'source TAB target'
+    python launch.py --workdir=runs/gpt --mode=average --last=5                  # the mean of its last checkpoints, as a run
     python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
     python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
+    python launch.py --workdir=runs/gpt --mode=cost                              # what longer rows and wider layers would cost
+    python launch.py --config=experiments/char_gpt.py --mode=describe            # its parameters, cost and memory; no run
     python launch.py --config=experiments/adding.py --workdir=runs/adding        # all its variants, and a comparison
     python launch.py --config=experiments/adding.py:gru --workdir=runs/gru       # one of them
 """
@@ -22,13 +27,19 @@ from ml_collections import config_flags
 from seqjax import experiment_files
 from seqjax.errors import UserError
 
-MODES = ('train', 'eval', 'generate', 'predict', 'xray', 'cells')
-OURS = ('config', 'workdir', 'mode', 'checkpoint', 'input', 'cpu_devices', 'coordinator', 'processes', 'process')
+MODES = ('train', 'eval', 'generate', 'predict', 'score', 'xray', 'cells', 'average', 'cost', 'describe')
+OURS = ('config', 'workdir', 'mode', 'checkpoint', 'input', 'ensemble', 'explain', 'last', 'cpu_devices', 'coordinator',
+        'processes', 'process')
+READ_BY = {'input': ('generate', 'predict', 'score'), 'ensemble': ('generate',), 'explain': ('generate',),
+           'last': ('average',)}
 
 flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
-flags.DEFINE_enum('mode', 'train', MODES, 'What to do; all but train read the config that the run saved.')
-flags.DEFINE_string('checkpoint', 'latest', "For all modes but train: 'latest', 'best' or a step.")
-flags.DEFINE_string('input', None, "For --mode=predict: a file of lines to label, or '-' for what is piped in.")
+flags.DEFINE_enum('mode', 'train', MODES, 'What to do; all but train, cost and describe need a run, and read its config.')
+flags.DEFINE_string('checkpoint', 'latest', "For all modes but train and average: 'latest', 'best' or a step.")
+flags.DEFINE_string('input', None, "A file of lines to predict or translate, or '-' for what is piped in.")
+flags.DEFINE_list('ensemble', [], 'For --mode=generate --input: more run directories, which translate with --workdir.')
+flags.DEFINE_boolean('explain', False, 'For --mode=generate --input: pictures of where the model looked and of its beam.')
+flags.DEFINE_integer('last', None, 'For --mode=average: the mean of so many checkpoints.')
 flags.DEFINE_integer('cpu_devices', 0, 'Simulate this many devices on the CPU.', lower_bound=0)
 flags.DEFINE_string('coordinator', None, "HOST:PORT of process 0 when several processes train together, or 'auto' on a cluster.")
 flags.DEFINE_integer('processes', 1, 'How many processes there are, with --coordinator.')
@@ -43,8 +54,9 @@ def main(argv):
     from seqjax import analysis, parallel, train
 
     del argv
+    _check_flags()
     logging.set_verbosity(logging.ERROR)  # Orbax and grain tell their story at the lower levels
-    config, variants = FLAGS.config, _all_variants() if FLAGS.mode == 'train' else {}
+    config, variants = FLAGS.config, _all_variants() if FLAGS.mode in ('train', 'cost') else {}
     configs.validate(config)
     _keep_freed_memory()
     jax.config.update('jax_compilation_cache_dir', _cache_directory())
@@ -57,6 +69,8 @@ def main(argv):
         raise UserError(f'--processes={FLAGS.processes} --process={FLAGS.process}: '
                         'give --coordinator=HOST:PORT of process 0 too')
 
+    if FLAGS.mode == 'train' and config.cost.layers:
+        raise UserError(f'config.cost.layers={config.cost.layers!r}: is about layers and trains nothing; add --mode=cost')
     if FLAGS.mode == 'train':
         try:
             result = train.sweep(variants, FLAGS.workdir) if variants else train.train(config, FLAGS.workdir)
@@ -73,11 +87,29 @@ def main(argv):
         print(f'run directory: {FLAGS.workdir} (loss curve: {pathlib.Path(FLAGS.workdir) / "loss.png"})')
     elif FLAGS.mode == 'eval':
         print(json.dumps(train.evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
+    elif FLAGS.mode == 'generate' and configs.task_name(config) in ('translation', 'span_corruption'):
+        with _open_input() as lines:
+            _print_answers(train.translate(config, FLAGS.workdir, lines, FLAGS.checkpoint, ensemble=FLAGS.ensemble,
+                                           explain=FLAGS.explain), config.decode.n_best)
+    elif FLAGS.mode == 'score':
+        with _open_input() as lines:
+            _print_each(train.score_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
     elif FLAGS.mode == 'generate':
+        _refuse(('input', 'ensemble', 'explain'), 'is for a run that translates, and this one goes on '
+                'with config.decode.prompt')
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
     elif FLAGS.mode == 'predict':
         with _open_input() as lines:
             _print_each(train.predict(config, FLAGS.workdir, lines, FLAGS.checkpoint))
+    elif FLAGS.mode == 'average':
+        path, steps = train.average(config, FLAGS.workdir, FLAGS.last)
+        print(f'the mean of checkpoints {", ".join(map(str, steps))}: {path} (a --workdir for the other modes)')
+    elif FLAGS.mode == 'cost':
+        table, written = train.measure_cost(variants or {config.model.name: config}, FLAGS.workdir)
+        print(table)
+        print(f'numbers and picture: {", ".join(map(str, written))}')
+    elif FLAGS.mode == 'describe':
+        print(train.describe(config, train.RunDirectory(FLAGS.workdir) if FLAGS.workdir else None))
     elif FLAGS.mode == 'cells':
         print(train.find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
         print(f'page: {pathlib.Path(FLAGS.workdir) / "cells" / "index.html"}')
@@ -92,10 +124,31 @@ def main(argv):
         print(f'pictures and arrays: {pathlib.Path(FLAGS.workdir) / "xray"}')
 
 
+def _check_flags():
+    """A flag is given where it is read; --mode=average needs --last, and then no --checkpoint."""
+    for name, modes in READ_BY.items():
+        if FLAGS.mode not in modes:
+            _refuse([name], f'is for --mode={"|".join(modes)}')
+    if FLAGS.mode in ('cost', 'describe'):
+        _refuse(['checkpoint'], f'--mode={FLAGS.mode} needs no trained parameters')
+    if FLAGS.mode == 'average' and FLAGS.last is None:
+        raise UserError('--mode=average: give --last=N, the number of checkpoints to take the mean of')
+    if FLAGS.mode == 'average' and FLAGS.checkpoint != 'latest':
+        raise UserError(f'--checkpoint={FLAGS.checkpoint}: --mode=average takes the last ones; leave it out')
+
+
+def _refuse(names, reason):
+    """Refuses those of the flags that were given."""
+    for name in names:
+        if FLAGS[name].present:
+            raise UserError(f'{FLAGS[name].serialize()}: {reason}; leave it out')
+
+
 def _open_input():
     """The lines of --input; a byte that is no UTF-8 becomes a replacement character, so that no line is lost."""
     if not FLAGS.input:
-        raise UserError('--mode=predict: give --input=FILE with a line for every sequence, or --input=- to read them from a pipe')
+        raise UserError(f'--mode={FLAGS.mode}: give --input=FILE with a line for every sequence, or --input=- to read them '
+                        'from a pipe')
     if FLAGS.input == '-':
         sys.stdin.reconfigure(encoding='utf-8-sig', errors='replace', newline='\n')
         return sys.stdin
@@ -106,11 +159,24 @@ def _open_input():
 
 
 def _print_each(answers):
-    """A line of JSON for every answer, until all are printed or the reader has seen enough, as `head` has."""
+    """A line of JSON for every answer."""
     escaped = not (sys.stdout.encoding or 'utf-8').lower().startswith('utf')
+    _print_lines(json.dumps(answer, ensure_ascii=escaped) for answer in answers)
+
+
+def _print_answers(answers, n_best):
+    """The text of every answer; of several to a line also the line's number and the score, with tabs between them."""
+    sys.stdout.reconfigure(encoding='utf-8')
+    if n_best == 1:
+        return _print_lines(found[0][1] for found in answers)
+    _print_lines(f'{number}\t{score:.4f}\t{text}' for number, found in enumerate(answers, 1) for score, text in found)
+
+
+def _print_lines(lines):
+    """Prints until there are no more, or the reader has seen enough, as `head` has."""
     try:
-        for answer in answers:
-            print(json.dumps(answer, ensure_ascii=escaped))
+        for line in lines:
+            print(line)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes when it ends
@@ -185,7 +251,7 @@ def parse(argv):
         FLAGS.config.optimizer[field] = None
     if len(left) > 1:
         raise UserError(command_line.left_over(left[1], FLAGS.config))
-    if not FLAGS.workdir:
+    if not FLAGS.workdir and FLAGS.mode != 'describe':
         raise UserError('--workdir is missing: name the directory for the run, as in --workdir=runs/first')
     return left
 
@@ -212,7 +278,8 @@ def _load_config(file, workdir):
 
 def _what_to_type():
     lines = ['To train:  python launch.py --config=experiments/NAME.py --workdir=DIR [--config.model.width=256 ...]',
-             'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|xray|cells', '',
+             'Before it: python launch.py --config=experiments/NAME.py --mode=describe [--config.parallel.fsdp=8 ...]',
+             'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|score|xray|cells|average', '',
              'Experiments (all variants are trained and compared, or the one that is named, as in NAME.py:VARIANT):']
     for path in experiment_files.ours():
         lines.append(f'  experiments/{path.name:20} {experiment_files.title(path)}')

@@ -10,7 +10,7 @@ import importlib
 __version__ = '0.1.0'
 
 ROOMS = ('analysis', 'command_line', 'config', 'data', 'decode', 'errors', 'experiment_files', 'interop', 'models', 'nn', 'ops',
-         'parallel', 'tasks', 'train')
+         'parallel', 'special_tokens', 'tasks', 'train')
 
 
 def __getattr__(name):

@@ -6,10 +6,10 @@ import math
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-from seqjax import data, models, tasks
+from seqjax import data, decode, models, tasks
 from seqjax.errors import FieldError, UserError, suggestion
 
-SECTIONS = ('data', 'model', 'train', 'optimizer', 'parallel', 'decode')
+SECTIONS = ('data', 'model', 'train', 'optimizer', 'lora', 'parallel', 'decode', 'cost')
 OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum')  # may be None: what optax chooses
 
 
@@ -17,31 +17,49 @@ def defaults(model):
     """All fields with their defaults; `config.model` has those of `model`, a name of `models.MODELS`."""
     config = ConfigDict()
     config.seed = 0
-    config.task = ''              # 'language_model', 'classification', 'regression', 'tagging'; '': what the source is for
+    config.task = ''              # 'language_model', 'masked_lm', 'span_corruption', 'classification', 'regression',
+                                  # 'tagging' or 'translation'; '': what the source is for
     config.parameters = 0         # choose model.width so that the model has about so many; 0: as model.width says
+    config.vocabulary = 0         # tokens, for --mode=describe without data; 0: what the data says
+    config.init_from = ''         # begin with the parameters of another run, 'DIR', 'DIR@STEP' or 'DIR@best', or of Hugging
+                                  # Face's files in DIR: docs/transfer.md; '': from scratch
+    config.init_map = ''          # other names for theirs, 'encoder/*=*,head/*=': docs/transfer.md
+    config.init_fresh = ''        # patterns of parameters that start anew all the same
     config.data = ConfigDict(dict(
-        source='python',          # an embedded set, 'file:PATH', 'file:DIR/{train,dev,test}.tsv' or 'tfds:NAME': docs/data_files.md
+        source='python',          # an embedded set, 'file:PATH', 'file:DIR/{train,dev,test}.tsv', for translation also
+                                  # 'file:DIR/{train,dev,test}.{de,en}', or 'tfds:NAME': docs/data_files.md
         directory='',             # where TFDS keeps its sets; '': its own default
         held_out=0.1,             # the part held out, where the source has no validation split; the last part of a text
         held_out_rows=1000,       # of 'adding' and 'copy', which are generated without end
         split='validation',       # what --mode=eval measures: 'validation' or 'test'
         tokenizer='char',         # 'char', 'byte', 'bpe' or 'word'
         vocabulary=1024,          # tokens that 'bpe' and 'word' may use; 'char' and 'byte' need no number
-        lowercase=False,          # words and characters of labelled sequences
+        shared=False,             # one vocabulary for both languages of a translation
+        lowercase=False,          # words and characters of labelled sequences, both sides of a translation
         batch_size=32,            # rows of one step, over all devices
-        sequence_length=64,       # tokens of a row of text; T of 'adding' and 'copy'
+        batch_tokens=0,           # of translations: source and target positions of one step, about; its rows are then a
+                                  # multiple of batch_size, more of short pairs than of long ones; 0: batch_size rows
+        sequence_length=64,       # tokens of a row of text; T of 'adding' and 'copy'; the longest string of 'reverse'
         carry=False,              # rows go on where those of the batch before ended, and the recurrent state with them
-        documents='',             # 'line', 'paragraph' or what ends one: rows hold several, none sees another; '': one text
-        # Labelled sequences are ragged:
+        documents='',             # 'line', 'paragraph' or what ends one: no row, or none of those in it, sees another; '': one
+        # Text in which something is hidden, for 'masked_lm' and 'span_corruption':
+        masked=0.15,              # the share of the tokens that is hidden
+        span_length=3.0,          # of span_corruption: the mean length of what is missing
+        next_sentence=False,      # of masked_lm: two texts a row, and whether the second follows the first
+        # Labelled sequences and translations are ragged:
         batching='bucket',        # 'bucket': a few row lengths with little padding; 'pad': one; 'exact': each its own;
                                   # 'pack', for tagging: rows as long as the longest sequence, which hold several
         shapes=4,                 # row lengths that 'bucket' may use; each is compiled once
-        max_length=0,             # longer training sequences are cut to so many steps; 0: none
+        max_length=0,             # longer training sequences are cut to so many steps, longer pairs are left out; 0: none;
+                                  # where rows are marked, all of them are cut, and 0 is as many as the longest one has
+        marked=False,             # rows are START text END, or START text END text END, as 'bert' reads them
+        train_examples=0,         # of labelled sequences: train on so many of them, drawn by split_seed; 0: all
         spelling=0,               # characters of every word that the model sees, beside the word; 0: none
         vectors='',               # a text file of pretrained word vectors; '': none
-        # How a file of labelled sequences is read:
-        format='',                # 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta', 'folder'; '': as the file's name says
-        input_column='',          # name or number; '': see docs/data_files.md
+        # How a file of labelled sequences or translations is read:
+        format='',                # 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta', 'folder', 'parallel'; '': by its name
+        input_column='',          # name or number, for a TFDS set of translations a language; 'a,b': two texts a row, which
+                                  # need marks; '': see docs/data_files.md
         target_column='',
         split_column='',
         label_file='',            # beside a FASTA file of sequences, one with a label for every residue,
@@ -55,9 +73,17 @@ def defaults(model):
         eval_every=250,           # 0: only at the end
         eval_batches=0,           # 0: the whole validation split
         save_every=250,           # 0: only at the end
+        label_smoothing=0.0,      # the share of every target that is spread over all tokens or classes; 0: off
+        teacher='always',         # when the decoder of a translation reads the truth: 'always', or less and less often,
+                                  # 'linear', 'exponential', 'inverse_sigmoid' (scheduled sampling)
+        teacher_steps=1000,       # how fast that falls
+        teacher_floor=0.0,        # and to what
         xray_every=0,             # how far gradients reach back through recurrent layers (docs/gradient_xray.md); 0: never
+        stop_metric='',           # as 'eval/loss': training ends early when it no longer improves; '': it never does
+        decode_rows=0,            # pairs that every evaluation translates and scores (eval/bleu, eval/exact_match); 0: none
+        patience=0,               # evaluations in a row without an improvement after which it does
         keep_latest=2,            # checkpoints
-        keep_best=1,              # and, apart from those, the ones with the lowest eval/loss
+        keep_best=1,              # and, apart from those, the ones with the best stop_metric, or with the lowest eval/loss
         accumulate=1,             # micro-batches that a batch is cut into to save memory
         max_skipped=10,           # stop after so many updates in a row that were not finite
     ))
@@ -71,13 +97,18 @@ def defaults(model):
         clip_value=0.0,           # every value of the gradient; 0: off
         weight_decay=0.0,
         no_decay='*bias,*scale',  # parameters without decay, as patterns over their paths
-        freeze='',                # parameters that are not trained: 'embedding/*,block_0/*'
+        freeze='',                # parameters that are not trained: 'embedding/*,*/block_0/*'; all but some: '*,!output/*'
         rates='',                 # factors of the learning rate for parts: 'embedding/*=0.1,output/*=2'
         ema=0.0,                  # decay of the running average of the parameters; 0: off
         b1=placeholder(float),    # the four below are passed on where set
         b2=placeholder(float),
         eps=placeholder(float),
         momentum=placeholder(float),
+    ))
+    config.lora = ConfigDict(dict(  # W + (alpha / rank) a b: only a and b are trained, and what optimizer.freeze='!...' names
+        rank=0,                   # 0: off
+        alpha=16.0,
+        targets='*/query/kernel,*/key_value/kernel',  # patterns of the kernels W
     ))
     config.parallel = ConfigDict(dict(
         strategy='jit',           # 'jit' (sharded) or 'pmap' (data parallel)
@@ -90,10 +121,27 @@ def defaults(model):
         prompt='\n',
         samples=1,
         seed=0,                   # another seed, another text
-        max_new_tokens=500,
+        max_new_tokens=500,       # and of a translation never more than length_factor times its source, plus 10
+        length_factor=2.0,
+        sample=False,             # translations are drawn, as the texts of language models are, and not searched for
         temperature=0.8,          # 0: greedy
         top_k=0,                  # 0: all tokens
         top_p=1.0,
+        min_p=0.0,                # only tokens at least so many times as likely as the likeliest; 0: all
+        beam=1,                   # hypotheses of a beam search; 1: greedy
+        length_penalty=1.0,       # what log P is divided by: ((5 + length) / 6) to this power; 0: as it is
+        coverage_penalty=0.0,     # for source words that were hardly looked at; 0: none
+        groups=1,                 # parts of the beam that are kept apart,
+        diversity=0.0,            # and how much it costs to choose what an earlier part has chosen
+        no_repeat=0,              # no so many tokens in a row are written twice; 0: off
+        n_best=1,                 # answers to a line, best first
+        batch_size=32,            # lines that are decoded together
+    ))
+    config.cost = ConfigDict(dict(
+        layers='',                # what --mode=cost measures: layers of docs/complexity.md, as 'recurrent,convolutional', or
+                                  # 'all'; '': the training step of this config
+        seconds=0.5,              # that every program is run for, again and again; the fastest run counts
+        largest=2e11,             # operations; a program of more is counted, and neither compiled nor run
     ))
     return config
 
@@ -119,12 +167,21 @@ def validate(config):
                          f'must divide data.batch_size={config.data.batch_size}')
     if config.parameters < 0:
         raise FieldError('config.parameters', config.parameters, 'must be a positive number, or 0 for off')
+    if config.vocabulary < 0:
+        raise FieldError('config.vocabulary', config.vocabulary, 'must be a number of tokens, or 0 for what the data says')
+    for field in ('init_map', 'init_fresh'):
+        if config[field] and not config.init_from:
+            raise FieldError(f'config.{field}', config[field], 'is for parameters of another run; set config.init_from too')
     for field, known in _CHOICES.items():
         value = config.data[field]
         if value not in known:
             raise FieldError(f'config.data.{field}', value, suggestion(value, known))
+    _check_stopping(config.train)
+    _check_targets(config)
     _check_task(config)
+    _check_decoding(config)
     _check_labelled(config)
+    _check_hidden(config)
     model = config.model.to_dict()
     with_prefix('config.model', lambda: models.build(
         model.pop('name'), vocabulary=2, context_length=config.data.sequence_length, per_step=task_name(config) == 'tagging',
@@ -136,6 +193,64 @@ def task_name(config):
     return config.task or data.default_task(config.data.source)
 
 
+def teacher(config):
+    """How the truth is given to the decoder of a translation."""
+    options = config.train
+    return with_prefix('config.train', lambda: tasks.Teacher(options.teacher, options.teacher_steps, options.teacher_floor))
+
+
+def search(config):
+    """How translations are looked for."""
+    options = config.decode
+    same = ('beam', 'length_penalty', 'coverage_penalty', 'groups', 'diversity', 'no_repeat', 'n_best', 'length_factor')
+    return with_prefix('config.decode', lambda: decode.Search(
+        max_length=options.max_new_tokens, sampler=sampler(config) if options.sample else None,
+        **{field: options[field] for field in same}))
+
+
+def sampler(config):
+    """How tokens are drawn."""
+    options = config.decode
+    return with_prefix('config.decode', lambda: decode.Sampler(options.temperature, options.top_k, options.top_p, options.min_p))
+
+
+def _check_targets(config):
+    """What is done to targets must be something that the task does."""
+    options, task = config.train, task_name(config)
+    if options.label_smoothing and task in ('regression', 'tagging'):
+        raise FieldError('config.train.label_smoothing', options.label_smoothing, f'is for tokens and classes, and the task is '
+                         f'{task}; set it to 0')
+    if options.decode_rows and task != 'translation':
+        raise FieldError('config.train.decode_rows', options.decode_rows, f'is for translation, and the task is {task}; '
+                         'set it to 0')
+    if teacher(config).schedule != 'always' and task != 'translation':
+        raise FieldError('config.train.teacher', options.teacher, f'is for translation, and the task is {task}; '
+                         "set it to 'always'")
+
+
+def _check_decoding(config):
+    """What is searched or drawn by must be possible, and coverage is that of an attention over a source."""
+    sampler(config)
+    penalty = search(config).coverage_penalty
+    if penalty and (task_name(config) != 'translation' or config.model.get('context', 'attention') != 'attention'):
+        raise FieldError('config.decode.coverage_penalty', penalty, 'is for translation by a model with attention; set it '
+                         'to 0')
+
+
+def _check_stopping(options):
+    """What training may end early by must be measured while it goes on."""
+    metric, patience = options.stop_metric, options.patience
+    if bool(metric) != bool(patience):
+        raise FieldError('config.train.patience', patience, f'goes together with config.train.stop_metric={metric!r}; '
+                         'set both or neither')
+    if metric and not metric.startswith('eval/'):
+        raise FieldError('config.train.stop_metric', metric, "must be of the validation split, as 'eval/loss' is: what "
+                         'evaluations write to metrics.jsonl')
+    if metric and not options.eval_every:
+        raise FieldError('config.train.eval_every', 0, f'{metric} is then measured only at the end, and cannot stop '
+                         'training; set it to a number of steps')
+
+
 def _check_task(config):
     """The task must be known, and the model must be made for it and for the way batches follow each other."""
     name, task = config.model.name, task_name(config)
@@ -143,6 +258,9 @@ def _check_task(config):
         raise FieldError('config.task', config.task, f'no such task; {suggestion(task, tasks.TASKS)}')
     with_prefix('config', lambda: data.check_task(config.data.source, task))
     with_prefix('config.model', lambda: models.check_task(name, task))
+    if config.train.xray_every and task in ('translation', 'span_corruption'):
+        raise FieldError('config.train.xray_every', config.train.xray_every, 'is for models that read one sequence, and '
+                         'those for translation read two; set it to 0')
     if config.train.xray_every and not models.is_recurrent(name, config.model):
         raise FieldError('config.train.xray_every', config.train.xray_every,
                          f'{name!r} has no recurrent layer to look into; set it to 0')
@@ -156,16 +274,22 @@ def _check_task(config):
 
 def _check_labelled(config):
     """What concerns words and documents must fit the task and the model."""
-    options, text = config.data, task_name(config) == 'language_model'
-    kind = 'generated' if options.source in data.GENERATORS else 'text' if text else 'labelled'
-    for field, of_kind, meaning in (('spelling', 'labelled', 'of labelled words'),
-                                    ('vectors', 'labelled', 'of labelled words'),
-                                    ('max_length', 'labelled', 'of labelled sequences'),
-                                    ('documents', 'text', 'of the text of a language model')):
-        if options[field] and kind != of_kind:
+    options = config.data
+    kind = 'generated' if options.source in data.GENERATORS else dict(
+        language_model='text', masked_lm='masked', span_corruption='spans', translation='pairs').get(
+            task_name(config), 'labelled')
+    for field, kinds, meaning in (('spelling', ('labelled',), 'of labelled words'),
+                                  ('vectors', ('labelled',), 'of labelled words'),
+                                  ('max_length', ('labelled', 'pairs'), 'of labelled sequences'),
+                                  ('marked', ('labelled', 'masked'), 'of labelled sequences'),
+                                  ('train_examples', ('labelled',), 'of labelled sequences'),
+                                  ('shared', ('pairs', 'spans'), 'of translations'),
+                                  ('batch_tokens', ('pairs',), 'of translations'),
+                                  ('documents', ('text', 'masked', 'spans'), 'of a text')):
+        if options[field] and kind not in kinds:
             raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the data is '
                              f'{options.source!r} for {task_name(config)}; set it to {type(options[field])()!r}')
-    if options.documents and config.model.name not in models.PACKING:
+    if options.documents and kind == 'text' and config.model.name not in models.PACKING:
         raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a '
                          f"row apart; set it to '', or use a model that can: {', '.join(models.PACKING)}")
     if options.documents and options.carry:
@@ -177,6 +301,20 @@ def _check_labelled(config):
     if bool(options.spelling) != bool(config.model.get('character_encoder')):
         raise FieldError('config.data.spelling', options.spelling, 'goes together with config.model.character_encoder='
                          f'{config.model.get("character_encoder")!r}; set both or neither')
+
+
+def _check_hidden(config):
+    """What concerns hidden tokens is for the tasks that hide some, and a model that needs marks must find them."""
+    options, task = config.data, task_name(config)
+    for field, default, able in (('masked', 0.15, ('masked_lm', 'span_corruption')), ('span_length', 3.0, ('span_corruption',)),
+                                 ('next_sentence', False, ('masked_lm',))):
+        if options[field] != default and task not in able:
+            raise FieldError(f'config.data.{field}', options[field], f'is for {" and ".join(able)}, and the task is {task}; '
+                             f'leave it at {default!r}')
+    marks = getattr(models.MODELS[config.model.name], 'marks_rows', False)
+    if marks and task != 'masked_lm' and not options.marked:
+        raise FieldError('config.data.marked', False, f'{config.model.name!r} reads rows that begin with START and end with END; '
+                         'set it to true')
 
 
 def with_prefix(prefix, function):
@@ -212,8 +350,9 @@ def loads(text):
 
 
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
-                                      'train.xray_every', 'data.split', 'train.keep_latest', 'train.keep_best', 'train.max_skipped',
-                                      'parallel', 'decode')):
+                                      'train.xray_every', 'train.stop_metric', 'train.patience', 'train.decode_rows', 'data.split',
+                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'parallel', 'decode',
+                                      'cost')):
     """[(field, our value, their value)] where two configs describe different experiments.
 
     What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.
@@ -251,10 +390,14 @@ _OFF_OR_POSITIVE = (lambda value: 0 <= value < math.inf), 'must be a positive nu
 _LIMITS = {
     'data.shapes': _at_least(1),
     'data.max_length': _at_least(0),
+    'data.batch_tokens': _at_least(0),
     'data.spelling': _at_least(0),
+    'data.train_examples': _at_least(0),
     'data.split_seed': _at_least(0),
     'data.held_out': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
     'data.held_out_rows': _at_least(1),
+    'data.masked': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
+    'data.span_length': ((lambda value: 1 <= value < math.inf), 'must be at least 1'),
     'data.vocabulary': _at_least(1),
     'data.batch_size': _at_least(1),
     'data.sequence_length': _at_least(2),
@@ -263,6 +406,9 @@ _LIMITS = {
     'train.eval_batches': _at_least(0),
     'train.save_every': _at_least(0),
     'train.xray_every': _at_least(0),
+    'train.label_smoothing': _between(0, 1),
+    'train.patience': _at_least(0),
+    'train.decode_rows': _at_least(0),
     'train.keep_latest': _at_least(1),
     'train.keep_best': _at_least(0),
     'train.accumulate': _at_least(1),
@@ -278,11 +424,16 @@ _LIMITS = {
     'optimizer.b2': _between(0, 1),
     'optimizer.eps': _POSITIVE,
     'optimizer.momentum': _between(0, 1),
+    'lora.rank': _at_least(0),
+    'lora.alpha': _POSITIVE,
     'parallel.deadline': _at_least(1),
     'decode.samples': _at_least(1),
     'decode.seed': _between(0, 2 ** 32),
     'decode.max_new_tokens': _at_least(1),
     'decode.temperature': ((lambda value: 0 <= value < math.inf), 'must be at least 0 (0 is greedy)'),
+    'decode.batch_size': _at_least(1),
     'decode.top_k': _at_least(0),
     'decode.top_p': ((lambda value: 0 < value <= 1), 'must be more than 0 and at most 1'),
+    'cost.seconds': _POSITIVE,
+    'cost.largest': _POSITIVE,
 }

@@ -17,6 +17,10 @@ NAN, INF = math.nan, math.inf
 BAD = {  # field: values that must be refused
     'data.shapes': [0],
     'data.max_length': [-1],
+    'data.masked': [0.0, 1.0, NAN],
+    'data.span_length': [0.5, NAN],
+    'data.train_examples': [-1],
+    'data.batch_tokens': [-1],
     'data.spelling': [-1],
     'data.split_seed': [-1],
     'data.held_out': [0.0, 1.0, -0.1, NAN],
@@ -29,6 +33,9 @@ BAD = {  # field: values that must be refused
     'train.eval_batches': [-1],
     'train.save_every': [-1],
     'train.xray_every': [-1],
+    'train.label_smoothing': [-0.1, 1.0, NAN],
+    'train.patience': [-1],
+    'train.decode_rows': [-1],
     'train.keep_latest': [0],
     'train.keep_best': [-1],
     'train.accumulate': [0, -1],
@@ -44,13 +51,18 @@ BAD = {  # field: values that must be refused
     'optimizer.b2': [-0.1, 1.0, NAN],
     'optimizer.eps': [0.0, -1.0, NAN, INF],
     'optimizer.momentum': [-0.1, 1.0, NAN],
+    'lora.rank': [-1],
+    'lora.alpha': [0.0, -1.0, NAN, INF],
     'parallel.deadline': [0],
     'decode.samples': [0],
+    'decode.batch_size': [0],
     'decode.max_new_tokens': [0],
     'decode.seed': [-1, 2 ** 32],
     'decode.temperature': [-0.1, NAN, INF],
     'decode.top_k': [-1],
     'decode.top_p': [0.0, 1.1, -1.0, NAN],
+    'cost.seconds': [0.0, -1.0, NAN, INF],
+    'cost.largest': [0.0, -1.0, NAN, INF],
 }
 
 
@@ -63,8 +75,10 @@ def with_value(field, value, model='gpt'):
 
 @pytest.mark.parametrize('model', models.MODELS)
 def test_the_defaults_of_every_model_are_possible(model):
-    source = 'python' if 'language_model' in models.MODELS[model].tasks else 'adding'
-    configs.validate(tiny_config(model, data=dict(source=source)))
+    task = models.MODELS[model].tasks[0]
+    source = dict(language_model='python', masked_lm='python', translation='reverse').get(task, 'adding')
+    hidden = dict(task=task, data=dict(source=source, marked=True)) if task == 'masked_lm' else dict(data=dict(source=source))
+    configs.validate(tiny_config(model, **hidden))
 
 
 def test_every_limit_has_a_value_that_breaks_it():
@@ -88,12 +102,12 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('model.dtype', 'float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
     ('model.name', 'gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
     ('model.name', 'reader', "config.model.name='reader': cannot learn 'language_model', which the data is for; models that "
-                             'can: gpt, recurrent, per_step, unshared'),
+                             'can: gpt, llama, recurrent, per_step, unshared'),
     ('data.source', 'adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
-                              'reader'),
+                              'bert, reader'),
     ('task', 'regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
-    ('task', 'regression', "config.task='regression': the set 'python' is for: language_model; embedded sets for regression: "
-                           'peptides, adding'),
+    ('task', 'regression', "config.task='regression': the set 'python' is for: language_model, masked_lm, span_corruption; embedded "
+                           'sets for regression: peptides, adding'),
     ('data.carry', True, "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that has "
                          'one: recurrent'),
     ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),
@@ -108,8 +122,30 @@ def test_an_impossible_value_is_refused_by_name(field, value):
                          'language_model; set it to 0'),
     ('data.vectors', 'x', "config.data.vectors='x': is a matter of labelled words, and the data is 'python' for "
                           "language_model; set it to ''"),
+    ('data.shared', True, "config.data.shared=True: is a matter of translations, and the data is 'python' for "
+                          'language_model; set it to False'),
+    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is a matter of translations, and the data is 'python' for "
+                             'language_model; set it to 0'),
+    ('train.teacher', 'linear', "config.train.teacher='linear': is for translation, and the task is language_model; "
+                                "set it to 'always'"),
+    ('train.teacher', 'linaer', "config.train.teacher='linaer': no such schedule; did you mean 'linear'?"),
+    ('train.teacher_steps', 0, 'config.train.teacher_steps=0: must be at least 1'),
+    ('train.teacher_floor', 2.0, 'config.train.teacher_floor=2.0: must be at least 0 and at most 1'),
+    ('train.decode_rows', 3, 'config.train.decode_rows=3: is for translation, and the task is language_model; set it to 0'),
     ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
                            'language_model; set it to 0'),
+    ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
+    ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
+    ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+    ('decode.groups', 0, 'config.decode.groups=0: must divide beam=1'),
+    ('decode.groups', 2, 'config.decode.groups=2: must divide beam=1'),
+    ('decode.min_p', -0.1, 'config.decode.min_p=-0.1: must be at least 0 and at most 1 (0 keeps all tokens)'),
+    ('decode.min_p', NAN, 'config.decode.min_p=nan: must be at least 0 and at most 1 (0 keeps all tokens)'),
+    ('decode.coverage_penalty', 0.2, 'config.decode.coverage_penalty=0.2: is for translation by a model with attention; set '
+                                     'it to 0'),
+    *[(f'decode.{field}', value, f'config.decode.{field}={value}: must be at least 0') for field, value in (
+        ('length_penalty', -0.5), ('length_penalty', NAN), ('length_penalty', INF), ('coverage_penalty', -1.0),
+        ('diversity', -1.0), ('no_repeat', -1), ('length_factor', -1.0), ('length_factor', INF))],
 ])
 def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
     with pytest.raises(FieldError) as caught:
@@ -120,17 +156,15 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
 @pytest.mark.parametrize('model, task, changes, sentence', [
     ('unshared', '', dict(documents='line'),
      "config.data.documents='line': 'unshared' cannot keep the documents of a row apart; set it to '', or use a model that "
-     'can: gpt, recurrent, per_step'),
+     'can: gpt, llama, recurrent, per_step'),
     ('recurrent', '', dict(documents='line', carry=True),
      "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
     ('recurrent', '', dict(source='copy', documents='line'),
-     "config.data.documents='line': is a matter of the text of a language model, and the data is 'copy' for language_model; "
-     "set it to ''"),
+     "config.data.documents='line': is a matter of a text, and the data is 'copy' for language_model; set it to ''"),
     ('reader', '', dict(source='adding', max_length=5),
      "config.data.max_length=5: is a matter of labelled sequences, and the data is 'adding' for regression; set it to 0"),
     ('reader', '', dict(source='reviews', documents='line'),
-     "config.data.documents='line': is a matter of the text of a language model, and the data is 'reviews' for "
-     "classification; set it to ''"),
+     "config.data.documents='line': is a matter of a text, and the data is 'reviews' for classification; set it to ''"),
     ('reader', '', dict(source='reviews', spelling=8),
      "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or neither"),
     ('reader', '', dict(source='reviews', batching='pack'),
@@ -140,12 +174,20 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
      'moving_digits'),
     ('reader', 'language_model', dict(source='cldr'),
-     "config.task='language_model': the set 'cldr' is for: classification; embedded sets for language_model: python, copy"),
+     "config.task='language_model': the set 'cldr' is for: classification, translation; embedded sets for language_model: "
+     'python, copy'),
     ('reader', 'classification', dict(source='adding'),
      "config.task='classification': the set 'adding' is for: regression; embedded sets for classification: cldr, reviews, "
-     'moving_digits'),
+     'python_docs, moving_digits'),
+    ('seq2seq', '', dict(),
+     "config.model.name='seq2seq': cannot learn 'language_model', which the data is for; models that can: gpt, llama, "
+     'recurrent, per_step, unshared'),
+    ('gpt', '', dict(source='reverse'),
+     "config.model.name='gpt': cannot learn 'translation', which the data is for; models that can: "
+     'transformer, t5, seq2seq'),
     ('gpt', '', dict(source='reviews'),
-     "config.model.name='gpt': cannot learn 'classification', which the data is for; models that can: reader"),
+     "config.model.name='gpt': cannot learn 'classification', which the data is for; models that can: bert, "
+     'reader'),
 ])
 def test_data_that_does_not_fit_its_task_or_its_model_is_refused(model, task, changes, sentence):
     with pytest.raises(FieldError) as caught:
@@ -157,6 +199,44 @@ def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
     configs.validate(tiny_config('reader', task='classification', model=dict(character_encoder='conv'),
                                  data=dict(source='file:x.tsv', tokenizer='word', spelling=8)))
     configs.validate(tiny_config('reader', task='tagging', data=dict(source='peptides', batching='pack')))
+
+
+@pytest.mark.parametrize('model, source, possible', [
+    ('gpt', 'python', True), ('reader', 'reviews', True), ('seq2seq', 'reverse', True), ('reader', 'adding', False)])
+def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, possible):
+    config = tiny_config(model, data=dict(source=source), train=dict(label_smoothing=0.1))
+    if possible:
+        return configs.validate(config)
+    with pytest.raises(FieldError) as caught:
+        configs.validate(config)
+    assert str(caught.value) == ('config.train.label_smoothing=0.1: is for tokens and classes, and the task is regression; '
+                                 'set it to 0')
+
+
+@pytest.mark.parametrize('model, fields, sentence', [
+    ({}, dict(beam=4, groups=2), 'config.decode.diversity=0.0: must be more than 0, or the 2 groups are 2 times the same'),
+    ({}, dict(beam=4, groups=3, diversity=0.5), 'config.decode.groups=3: must divide beam=4'),
+    ({}, dict(beam=4, sample=True),
+     'config.decode.beam=4: a sampler draws one answer; write beam=1, or leave out the sampler'),
+    (dict(context='last'), dict(coverage_penalty=0.2),
+     'config.decode.coverage_penalty=0.2: is for translation by a model with attention; set it to 0'),
+    ({}, dict(beam=4, groups=2, diversity=0.5, n_best=4, coverage_penalty=0.2, no_repeat=2, length_penalty=0.0), None),
+    ({}, dict(sample=True, min_p=1.0, top_k=3), None),
+])
+def test_a_search_for_translations_is_possible_or_refused(model, fields, sentence):
+    config = tiny_config('seq2seq', data=dict(source='reverse'), model=model, decode=fields)
+    if sentence is None:
+        return configs.validate(config)
+    with pytest.raises(FieldError) as caught:
+        configs.validate(config)
+    assert str(caught.value) == sentence
+
+
+def test_gradients_of_a_translation_are_not_looked_at():
+    with pytest.raises(FieldError) as caught:
+        configs.validate(tiny_config('seq2seq', data=dict(source='reverse'), train=dict(xray_every=2)))
+    assert str(caught.value) == ('config.train.xray_every=2: is for models that read one sequence, and those for '
+                                 'translation read two; set it to 0')
 
 
 def test_unset_hyperparameters_are_possible():
@@ -222,7 +302,9 @@ def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
     ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.eval_batches', 9, False), ('train.save_every', 9, False),
     ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False),
     ('parallel.fsdp', 2, False), ('decode.top_k', 3, False), ('data.split', 'test', False), ('data.split_seed', 1, True),
-    ('data.split_column', 'part', True), ('parameters', 9, True), ('task', 'tagging', True),
+    ('data.split_column', 'part', True), ('parameters', 9, True), ('task', 'tagging', True), ('decode.beam', 4, False),
+    ('train.decode_rows', 9, False), ('train.label_smoothing', 0.1, True), ('train.teacher', 'linear', True),
+    ('data.shared', True, True),
 ])
 def test_two_configs_differ_where_the_experiment_does(field, value, counts):
     before = configs.defaults('gpt')
@@ -236,7 +318,8 @@ def test_another_model_differs_in_the_fields_that_only_one_has():
                  configs.differences(configs.defaults('gpt'), configs.defaults('recurrent'))}
     assert different['model.name'] == ('gpt', 'recurrent')
     assert different['model.heads'] == (4, None)
-    assert different['model.tie'] == (None, False)
+    assert different['model.tie'] == (True, False)
+    assert different['model.cell'] == (None, 'lstm')
 
 
 @pytest.mark.parametrize('path', EXPERIMENTS, ids=lambda path: path.stem)
@@ -260,6 +343,7 @@ def test_rows_of_a_generated_set_cannot_be_carried():
 @pytest.mark.parametrize('source, task, expected', [
     ('python', '', 'language_model'), ('file:x', '', 'language_model'), ('adding', '', 'regression'),
     ('copy', '', 'language_model'), ('python', 'regression', 'regression'), ('peptides', '', 'regression'),
-    ('peptides', 'tagging', 'tagging'), ('cldr', '', 'classification'), ('tfds:x', '', 'language_model')])
+    ('peptides', 'tagging', 'tagging'), ('cldr', '', 'classification'), ('cldr', 'translation', 'translation'),
+    ('reverse', '', 'translation'), ('tfds:x', '', 'language_model')])
 def test_the_task_is_the_one_that_is_named_or_the_one_that_the_source_is_for(source, task, expected):
     assert configs.task_name(tiny_config(data=dict(source=source), task=task)) == expected

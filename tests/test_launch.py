@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+from absl import app  # noqa: F401 (defines flags of its own, which have to outlive launch.py's)
 from absl import logging as absl_logging
 from absl.testing import flagsaver
 import jax
@@ -19,6 +20,7 @@ import pytest
 import seqjax.train
 from seqjax import experiment_files
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
+from tests.pair_files import pair_config, untrained_translator, write_pairs
 from tests.tiny import write_text
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -79,12 +81,13 @@ def as_before():
 
 def run_here(launch, words, monkeypatch):
     """(exit code, stdout, stderr) of launch.py in this process."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding='utf-8'), io.StringIO()
     monkeypatch.setattr(sys, 'argv', ['launch.py', *map(str, words)])
     with as_before(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         with pytest.raises(SystemExit) as left:
             launch.run()
-    return left.value.code or 0, out.getvalue(), err.getvalue()
+    out.flush()
+    return left.value.code or 0, out.buffer.getvalue().decode('utf-8'), err.getvalue()
 
 
 def run_process(*words):
@@ -127,6 +130,13 @@ def trained(folder):
     return result
 
 
+@pytest.fixture(scope='module')
+def translator(folder):
+    """The directory of a run that translates."""
+    untrained_translator(pair_config(write_pairs(folder / 'pairs.tsv'), data=dict(max_length=14)), folder / 'translator')
+    return folder / 'translator'
+
+
 # ------------------------------------------------------------------------------------------------ the table of mistakes
 # What is typed after a good command that starts a tiny GPT in a new directory, and what must be in the answer.
 # {folder} is the folder above.
@@ -159,7 +169,7 @@ MISTAKES = [
     ('--config.optimizer.name=sgd --config.optimizer.b2=none',
      "config.optimizer.weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
     ('--config.optimizer.name=sgd', "config.optimizer.b2=0.99: 'sgd' does not take it; set it to none"),
-    ('--config.optimizer.freeze=blok*', "config.optimizer.freeze='blok*': matches no parameter; there are: block_0/"),
+    ('--config.optimizer.freeze=blok*', "config.optimizer.freeze='blok*': matches no parameter; there are: decoder/block_0/"),
     ('--config.optimizer.freeze=*', "config.optimizer.freeze='*': freezes every parameter; nothing is left to train"),
     ('--config.optimizer.rates=x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
     ('--config.optimizer.rates=*=nan', "config.optimizer.rates='*=nan': nan must be a positive number"),
@@ -194,7 +204,7 @@ MISTAKES = [
     ('--stpes=5', 'no flag --stpes; did you mean --config.train.steps?'),
     ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
     ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
-    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|predict|xray|cells>'),
+    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|predict|score|xray|cells|average|cost|describe>'),
     ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
     ('--cpu_devices=-1', '--cpu_devices=-1: -1 is not a non-negative integer'),
     ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
@@ -209,6 +219,24 @@ MISTAKES = [
     ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test "),
     ('--config.parameters=-5', 'config.parameters=-5: must be a positive number, or 0 for off'),
     ('--config.parameters=many', '--config.parameters=many: must be a whole number'),
+    ('--config.decode.beam=0', 'config.decode.beam=0: must be at least 1'),
+    ('--config.decode.n_best=2', 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+    ('--config.decode.beam=4 --config.decode.groups=3', 'config.decode.groups=3: must divide beam=4'),
+    ('--config.decode.beam=4 --config.decode.groups=2', 'config.decode.diversity=0.0: must be more than 0, or the 2 '),
+    ('--config.decode.min_p=2', 'config.decode.min_p=2.0: must be at least 0 and at most 1 (0 keeps all tokens)'),
+    ('--config.decode.length_penalty=-1', 'config.decode.length_penalty=-1.0: must be at least 0'),
+    ('--config.decode.coverage_penalty=1', 'config.decode.coverage_penalty=1.0: is for translation by a model with '),
+    ('--config.decode.batch_size=0', 'config.decode.batch_size=0: must be at least 1'),
+    ('--config.decode.sample=true --config.decode.beam=4', 'config.decode.beam=4: a sampler draws one answer; write beam=1'),
+    ('--config.train.decode_rows=5', 'config.train.decode_rows=5: is for translation, and the task is language_model'),
+    ('--config.train.decode_rows=-5', 'config.train.decode_rows=-5: must be at least 0'),
+    ('--config.train.teacher=linear', "config.train.teacher='linear': is for translation, and the task is language_model; "),
+    ('--config.train.teacher=linaer', "config.train.teacher='linaer': no such schedule; did you mean 'linear'?"),
+    ('--config.train.label_smoothing=1', 'config.train.label_smoothing=1.0: must be at least 0 and less than 1'),
+    ('--input=x', '--input=x: is for --mode=generate|predict|score; leave it out'),
+    ('--ensemble=a,b', '--ensemble=a,b: is for --mode=generate; leave it out'),
+    ('--explain', '--explain: is for --mode=generate; leave it out'),
+    ('--last=3', '--last=3: is for --mode=average; leave it out'),
     ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
      '--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes around a value with'),
 ]
@@ -243,7 +271,7 @@ LABELLED_MISTAKES = [
     ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split "
                                  'is measured once, at the end; leave it out, or use --mode=eval'),
     ('--config.data.shapes=0', 'config.data.shapes=0: must be at least 1'),
-    ('--config.data.documents=line', "config.data.documents='line': is a matter of the text of a language model, and the "),
+    ('--config.data.documents=line', "config.data.documents='line': is a matter of a text, and the data is 'file:"),
     ('--config.data.spelling=8', "config.data.spelling=8: goes together with config.model.character_encoder=''; set both "),
     ('--config.data.spelling=8 --config.model.character_encoder=conv',
      "config.data.spelling=8: needs words; set it to 0, or data.tokenizer to 'word'"),
@@ -259,8 +287,8 @@ LABELLED_MISTAKES = [
     ('--config.data.source=file:{folder}/{{train,dev}}.tsv', "/train.tsv': no such file (looked in "),
     ('--config.data.source=file:{folder}/text.txt', "/text.txt': the format text has no labels for classification; those "),
     ('--config.data.source=web:x', "config.data.source='web:x': write 'file:PATH' or 'tfds:NAME', or name an embedded set: "
-                                   'cldr, reviews, moving_digits'),
-    ('--config.data.source=python', "config.task='classification': the set 'python' is for: language_model; embedded sets "),
+                                   'cldr, reviews, python_docs, moving_digits'),
+    ('--config.data.source=python', "config.task='classification': the set 'python' is for: language_model, masked_lm, "),
     ('--config.data.source=adding', "config.task='classification': the set 'adding' is for: regression; embedded sets for "),
     ('--config.task=regression', "/trees.jsonl': line 1: the target is no finite number: '"),
     ('--config.task=tagging --config.model.pooling=last', "/trees.jsonl': line 1: labels and steps are not as many: "),
@@ -356,6 +384,13 @@ COMMANDS = [
      "no field 'temperature' in config; did you mean 'decode.temperature'?"),
     ('--workdir={trained} --mode=generate --temperature=0',
      'no flag --temperature; did you mean --config.decode.temperature?'),
+    ('--config=experiments/complexity.py --workdir={new}',
+     "config.cost.layers='all': is about layers and trains nothing; add --mode=cost"),
+    ('--config=experiments/complexity.py --workdir={new} --mode=cost --config.cost.layers=recurent',
+     "config.cost.layers='recurent': no such layer as 'recurent'; did you mean 'recurrent'?"),
+    ('--config=experiments/complexity.py --workdir={new} --mode=cost --checkpoint=best',
+     '--checkpoint=best: --mode=cost needs no trained parameters; leave it out'),
+    ('--workdir={trained} --mode=cost --config.model.depth=2', 'holds another experiment, with config.model.depth=1 and not 2'),
     ('--workdir={trained} --mode=predict', '--mode=predict: give --input=FILE with a line for every sequence'),
     ('--workdir={trained} --mode=predict --input=', '--mode=predict: give --input=FILE with a line for every sequence'),
     ('--workdir={trained} --mode=predict --input={folder}/none.txt',
@@ -363,17 +398,53 @@ COMMANDS = [
     ('--workdir={trained} --mode=predict --input={folder}', ': cannot be read (Is a directory)'),
     ('--workdir={trained} --mode=predict --input={folder}/text.txt',
      '/trained: the run has not learned to label sequences (it has no encoding.json)'),
+    ('--workdir={trained} --mode=score', '--mode=score: give --input=FILE with a line for every sequence, or --input=- to '),
+    ('--workdir={trained} --mode=score --input={folder}/text.txt', '/trained: the run has not learned to translate'),
+    ('--workdir={trained} --mode=generate --input=-',
+     '--input=-: is for a run that translates, and this one goes on with config.decode.prompt; leave it out'),
+    ('--workdir={trained} --mode=generate --ensemble=x', '--ensemble=x: is for a run that translates, and this one goes '),
+    ('--workdir={trained} --mode=generate --explain', '--explain: is for a run that translates, and this one goes on '),
+    ('--workdir={trained} --mode=generate --config.decode.beam=2 --config.decode.samples=3',
+     'config.decode.samples=3: a beam finds config.decode.beam=2 texts; ask for fewer, or widen it'),
+    ('--workdir={trained} --mode=generate --config.decode.beam=2 --config.decode.prompt=a',
+     'config.decode.max_new_tokens=500: a beam looks at all of its text, 501 tokens with the prompt, and the model can look '
+     'at 16; ask for fewer, or set config.decode.beam=1'),
+    ('--workdir={translator} --mode=generate', '--mode=generate: give --input=FILE with a line for every sequence, or '),
+    ('--workdir={translator} --mode=generate --input={folder}/none.txt', '/none.txt: cannot be read (No such file or '),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --ensemble={folder}/none',
+     '/none: no run is here (no config.json); train one first with --config=FILE'),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --ensemble={translator},{trained}',
+     '--ensemble={trained}: the run has not learned to translate'),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --explain --config.decode.sample=true',
+     '--explain: shows how an answer was searched for, and config.decode.sample=True draws it; leave out one of them'),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.samples=2',
+     'config.decode.samples=2: is for the texts of a language model; write 1, and config.decode.n_best for more than one '),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.n_best=2',
+     'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --checkpoint=7',
+     "--checkpoint=7: write 'latest', 'best' or a step; there are: 1"),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.data.tokenizer=byte',
+     "/translator: holds another experiment, with config.data.tokenizer='char' and not 'byte'; choose another --workdir"),
+    ('--workdir={translator} --mode=predict --input={folder}/text.txt',
+     '/translator: the run has learned to translate; use --mode=generate --input=FILE'),
+    ('--workdir={translator} --mode=xray',
+     '--mode=xray: looks at rows that hold one sequence of tokens, and those of this run hold several'),
+    ('--workdir={translator} --mode=cells',
+     "/pairs.tsv' for translation; choose the --workdir of a language model of text"),
+    ('--workdir={translator} --mode=eval --input=x', '--input=x: is for --mode=generate|predict|score; leave it out'),
+    ('--workdir={translator} --mode=score --ensemble=x --input=y', '--ensemble=x: is for --mode=generate; leave it out'),
     ('--workdir={trained} --mode=generate prompt=a', "'prompt=a' is left over: options are written --name=value, as in "
      '--config.decode.prompt=a'),
 ]
 
 
 @pytest.mark.parametrize('line, sentence', COMMANDS, ids=[line for line, _ in COMMANDS])
-def test_a_command_that_cannot_be_is_one_sentence(line, sentence, launch, folder, trained, tmp_path, monkeypatch):
+def test_a_command_that_cannot_be_is_one_sentence(line, sentence, launch, folder, trained, translator, tmp_path,
+                                                  monkeypatch):
     monkeypatch.chdir(ROOT)
-    places = dict(folder=folder, new=tmp_path / 'new', trained=folder / 'trained')
+    places = dict(folder=folder, new=tmp_path / 'new', trained=folder / 'trained', translator=translator)
     before = snapshot(folder)
-    assert_refused(launch, line.format(**places).split(' '), sentence, tmp_path / 'new', monkeypatch)
+    assert_refused(launch, line.format(**places).split(' '), sentence.format(**places), tmp_path / 'new', monkeypatch)
     assert snapshot(folder) == before
 
 
@@ -508,6 +579,56 @@ def test_a_reader_that_has_seen_enough_is_no_mistake_and_ascii_is_no_obstacle(cl
         errors = process.stderr.read()
     assert process.returncode == 0 and 'Traceback' not in errors, errors
     assert '\\u00e9' in first and json.loads(first)['input'] == 'é'
+
+
+@pytest.mark.parametrize('source', ['file', 'pipe'])
+def test_every_line_is_translated_into_one_line_whatever_its_bytes(source, launch, translator, tmp_path, monkeypatch):
+    content = b'\xef\xbb\xbfab\n\nab\xff\r\n' + 'é🙂\u2028d'.encode() + b'\nab\r\n' + b'cd ' * 20 + b'\n\r\ndd'
+    (tmp_path / 'lines.txt').write_bytes(content)
+    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content), encoding='ascii'))
+    before = snapshot(translator)
+    words = [f'--workdir={translator}', '--mode=generate', f'--input={tmp_path / "lines.txt" if source == "file" else "-"}']
+    code, out, err = run_here(launch, words, monkeypatch)
+    assert code == 0, err
+    found = out.split('\n')
+    assert len(found) == 9 and found.pop() == ''
+    assert [bool(text) for text in found] == [True, False, True, True, True, True, False, True]
+    assert found[0] == found[4] != found[2] and snapshot(translator) == before
+    assert '2 lines empty: 2, 7\n2 lines with symbols that are not known: 3, 4\n' in err
+    assert '1 line of more than 16 tokens, translated in pieces: 6\n' in err
+
+
+def test_several_answers_come_with_the_number_of_their_line_and_scores_as_objects(launch, translator, tmp_path, monkeypatch):
+    (tmp_path / 'lines.txt').write_text('ab\n\ncd')
+    words = [f'--workdir={translator}', '--mode=generate', f'--input={tmp_path / "lines.txt"}', '--config.decode.beam=2',
+             '--config.decode.n_best=2', '--config.decode.length_penalty=0']
+    code, out, err = run_here(launch, words, monkeypatch)
+    assert code == 0, err
+    rows = [line.split('\t') for line in out.splitlines()]
+    assert [number for number, _, _ in rows] == ['1', '1', '2', '3', '3'] and rows[2] == ['2', '0.0000', '']
+    assert float(rows[0][1]) > float(rows[1][1]) and rows[0][2] != rows[1][2]
+    (tmp_path / 'pairs.txt').write_text(f'ab\t{rows[0][2]}\nab\t{rows[1][2]}\n')
+    code, out, err = run_here(launch, [*words[:1], '--mode=score', f'--input={tmp_path / "pairs.txt"}'], monkeypatch)
+    assert code == 0, err
+    scores = [json.loads(line) for line in out.splitlines()]
+    assert [answer['target'] for answer in scores] == [rows[0][2], rows[1][2]]
+    for answer in scores:
+        assert answer['tokens'][-1] == '</s>' and answer['log_prob'] == pytest.approx(sum(answer['log_probs']), abs=1e-2)
+    code, out, err = run_here(launch, [*words[:1], '--mode=score', f'--input={tmp_path / "lines.txt"}'], monkeypatch)
+    assert (code, out) == (2, '') and 'launch.py: --input: line 1: has no TAB; write the source, a TAB and the target\n' in err
+
+
+def test_a_reader_that_has_seen_enough_of_translations_is_no_mistake(translator, tmp_path):
+    (tmp_path / 'lines.txt').write_text('ab\n' * 20000)  # more answers than a pipe holds
+    words = [sys.executable, ROOT / 'launch.py', f'--workdir={translator}', '--mode=generate',
+             '--config.decode.batch_size=4096', '--config.decode.max_new_tokens=4', f'--input={tmp_path / "lines.txt"}']
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, 'PYTHONIOENCODING': 'ascii'}) as process:
+        first = process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert process.returncode == 0 and 'Traceback' not in errors, errors
+    assert first.strip('\n') and set(first.strip('\n')) <= set('wxyz ')
 
 
 # ------------------------------------------------------------------------------------------------ variants

@@ -64,9 +64,30 @@ def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
     ('clip_classification', 'accuracy', 0.75, 'majority_accuracy'),
     ('frame_labels', 'accuracy', 0.65, 'majority_accuracy'),
     ('three_ways:gru', 'accuracy', 0.9, 'naive_bayes_accuracy'),
+    ('three_ways:attention', 'accuracy', 0.9, 'naive_bayes_accuracy'),
 ])
 def test_labelled_experiments_are_far_better_than_chance_and_than_counting(experiment, score, wanted, baseline, tmp_path):
     name, _, variant = experiment.partition(':')
     run(f'--config=experiments/{name}.py' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
     result = json.loads((tmp_path / 'run' / 'result.json').read_text())
     assert result[f'test/{score}'] > max(wanted, result[f'test/{baseline}'] + 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('experiment, least, most', [('addition', 1.0, 1.0), ('reverse:attention', 1.0, 1.0), ('reverse:mapped', 0.0, 0.1)])
+def test_sums_and_strings_backwards_are_right_to_the_last_one_where_there_is_attention(experiment, least, most, tmp_path):
+    name, _, variant = experiment.partition(':')
+    run(f'--config=experiments/{name}.py' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
+    result = json.loads((tmp_path / 'run' / 'result.json').read_text())
+    assert least <= result['test/exact_match'] <= most
+
+
+@pytest.mark.slow
+def test_a_bert_that_has_read_the_text_needs_fewer_labels(tmp_path):
+    run('--config=experiments/bert_mlm.py', f'--workdir={tmp_path / "mlm"}')
+    assert json.loads((tmp_path / 'mlm' / 'result.json').read_text())['eval/loss'] < 1.9
+    scores = {}
+    for variant, changes in (('pretrained', [f'--config.init_from={tmp_path / "mlm"}']), ('scratch', [])):
+        run(f'--config=experiments/bert_finetune.py:{variant}', f'--workdir={tmp_path / variant}', *changes)
+        scores[variant] = json.loads((tmp_path / variant / 'result.json').read_text())['test/accuracy']
+    assert scores['pretrained'] > max(0.9, scores['scratch'] + 0.02)

@@ -1,7 +1,9 @@
 """The mesh: how the devices of all processes are laid out along the axes data, fsdp and tensor."""
 
+import math
+
 import jax
-from jax.sharding import AxisType
+from jax.sharding import AbstractMesh, AxisType
 
 from seqjax.errors import FieldError
 
@@ -39,3 +41,9 @@ def make_mesh(**sizes):
                          f'processes have {jax.device_count()}; set it to -1 to use all')
     # Explicit axes, the default of jax.make_mesh, are not understood by scans and lookups inside linen modules.
     return jax.make_mesh(shape, AXES, devices=jax.devices()[:count], axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def abstract_mesh(**sizes):
+    """The same without devices: as many as the sizes ask for, also where fewer are here. For shapes, not for arrays."""
+    asked = math.prod(max(size, 1) for size in sizes.values())
+    return AbstractMesh(mesh_shape(max(asked, jax.device_count()), **sizes), AXES)

@@ -11,6 +11,8 @@ RULES = {
     'heads': 'tensor',
     'mlp': 'tensor',
     'vocab': None,
+    'layers': None,
+    'experts': 'tensor',
 }
 ROWS = ('carry',)  # the parts of a training state that have a row for every row of the batch
 

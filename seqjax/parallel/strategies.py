@@ -66,7 +66,8 @@ class Jit(_Strategy):
         layout = jax.tree.map(lambda x: x.sharding, state if updates_state else state.carry)
         jitted = jax.jit(function, out_shardings=(layout, rules.replicated(self.mesh)),
                          donate_argnums=(0,) if updates_state else ())
-        traced = jitted.trace(state, batch)
+        with jax.set_mesh(self.mesh):  # a kernel that the compiler cannot cut reads from it what each device computes
+            traced = jitted.trace(state, batch)
         return Program(traced.lower().compile(), traced.jaxpr)
 
     def read(self, sums):

@@ -19,12 +19,13 @@ import orbax.checkpoint as ocp
 from seqjax import parallel
 from seqjax.errors import UserError
 from seqjax.train import files
+from seqjax.train.stopping import lower_is_better
 
 _FORMAT = 1
 
 
 class Checkpoints:
-    """The checkpoints of one run: the latest `keep_latest`, and apart from them the `keep_best` of lowest `score`."""
+    """The checkpoints of one run: the latest `keep_latest`, and apart from them the `keep_best` of the best `score`."""
 
     def __init__(self, directory, *, keep_latest=2, keep_best=1):
         self.directory = pathlib.Path(directory).absolute()
@@ -43,11 +44,14 @@ class Checkpoints:
         return json.loads((self.path(step) / 'manifest.json').read_text('utf-8'))
 
     def best_step(self):
-        """The committed step of the lowest score; the newest where none has a score."""
+        """The committed step of the best score; the newest where none has a score."""
         return (self._by_score() or self.steps()[-1:] or [None])[0]
 
-    def save(self, state, *, step, config, score=None, seconds=0.0):
-        """Commits `state` (sharded arrays, from every process) and returns only when it is safe on disk."""
+    def save(self, state, *, step, config, score=None, metric='eval/loss', seconds=0.0):
+        """Commits `state` (sharded arrays, from every process) and returns only when it is safe on disk.
+
+        score: what an evaluation found of `metric`, by whose name lower or higher is better.
+        """
         final, writing = self.path(step), self.directory / f'.{step:08d}.writing'
         arrays = flatten(state)
         lead = jax.process_index() == 0
@@ -63,9 +67,9 @@ class Checkpoints:
             _orbax().save(writing / 'arrays', args=ocp.args.PyTreeSave(arrays))
             parallel.barrier(f'written {step}')
             if lead:
-                content = dict(format=_FORMAT, step=step, data_position=step, score=score, seconds=seconds, config=config,
-                               arrays={path: dict(shape=list(x.shape), dtype=str(x.dtype)) for path, x in arrays.items()},
-                               files=_hash_files(writing))
+                content = dict(format=_FORMAT, step=step, data_position=step, score=score, metric=metric, seconds=seconds,
+                               config=config, files=_hash_files(writing),
+                               arrays={path: dict(shape=list(x.shape), dtype=str(x.dtype)) for path, x in arrays.items()})
                 _commit(writing, final, json.dumps(content, indent=1))
                 if problems := verify(final):
                     raise OSError('; '.join(problems))
@@ -82,19 +86,27 @@ class Checkpoints:
         Damaged ones that are newer are set aside and reported. Where all are damaged, starting over would look like
         a normal start and lose the run, so that is refused.
         """
-        found = None
-        for step in reversed(self.steps()):
-            problems = verify(self.path(step))
-            if not problems:
-                found = step
-                break
-            aside = self._set_aside(step)
-            report(f'checkpoint {step} is damaged ({problems[0]}); set aside as {aside}')
+        found = self.latest_intact(1, report)
         parallel.barrier('verified')
         damaged = sorted(self.directory.glob('damaged-*')) if self.directory.is_dir() else []
-        if found is None and damaged:
+        if not found and damaged:
             raise UserError(f'{self.directory} has {len(damaged)} checkpoint(s) and all are damaged; to start over, choose '
                             f'another --workdir or remove {", ".join(path.name for path in damaged)}')
+        return found[0] if found else None
+
+    def latest_intact(self, count, report=print):
+        """The newest `count` steps whose files are what was saved, or as many as there are, oldest first.
+
+        Damaged ones among them are set aside and reported.
+        """
+        found = []
+        for step in reversed(self.steps()):
+            if len(found) == count:
+                break
+            if problems := verify(self.path(step)):
+                report(f'checkpoint {step} is damaged ({problems[0]}); set aside as {self._set_aside(step)}')
+            else:
+                found.insert(0, step)
         return found
 
     def restore(self, step, target, *, part=False):
@@ -126,14 +138,19 @@ class Checkpoints:
         return aside
 
     def _by_score(self):
-        """Steps that have a score, the lowest first and the newest of equals."""
-        scores = {}
+        """Steps that have a score of the metric that the newest one has, the best first and the newest of equals."""
+        scored = {}
         for step in self.steps():
             try:
-                scores[step] = self.manifest(step)['score']
+                manifest = self.manifest(step)
+                if manifest['score'] is not None:
+                    scored[step] = manifest.get('metric', 'eval/loss'), manifest['score']  # an older one does not say
             except (OSError, ValueError, KeyError):  # damaged; found out and reported when it is next needed
                 continue
-        return sorted((step for step in scores if scores[step] is not None), key=lambda step: (scores[step], -step))
+        newest, _ = scored[max(scored)] if scored else ('eval/loss', None)
+        sign = 1 if lower_is_better(newest) else -1
+        return sorted((step for step, (metric, _) in scored.items() if metric == newest),
+                      key=lambda step: (sign * scored[step][1], -step))
 
     def _remove_old(self):
         steps = self.steps()
@@ -147,7 +164,7 @@ class Checkpoints:
 
 
 def flatten(tree):
-    """{'params/block_0/...': leaf}: the names of arrays in a checkpoint."""
+    """{'params/decoder/block_0/...': leaf}: the names of arrays in a checkpoint."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator='/'): leaf for path, leaf in leaves}
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from seqjax.analysis.confusion import plot_confusion
 from seqjax.analysis.scatter import plot_predictions
+from seqjax.train.decoded import MEASURED, on_one_device
 
 STEPS_IN_FLIGHT = 16
 
@@ -32,22 +33,58 @@ def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, s
     return total._replace(rows={name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
 
 
-def evaluate_splits(parts, eval_step, state, names, run=None, **options):
-    """{'eval/loss': ..., 'test/loss': ..., ...} for `names`, or None when it was stopped on the way.
+def evaluate_splits(parts, eval_step, state, is_last, run=None, **options):
+    """{'eval/loss': ..., ...} of the validation split, or None when it was stopped on the way.
 
-    names: 'eval', the validation split, and 'test'. run: the directory for the pictures, or None. options: see
-    `evaluate_state`.
+    is_last: whether, after what was found, this is the last evaluation of the run. Then {'test/loss': ..., ...} of the
+    test split are there too, where it exists, and the pictures in the directory `run`, where that is not None. Translations
+    are written and scored at the end, of `decode_rows` of the validation split every time. options: see `evaluate_state`.
     """
     found = {}
-    for name in names:
-        batches = parts.test if name == 'test' else parts.evaluation
+    for name, batches in (('eval', parts.evaluation), ('test', parts.test)):
+        if batches is None:
+            continue
         sums = evaluate_state(parts.strategy, eval_step, state, batches, **options)
         if sums is None:
             return None
         found.update(summarise(parts.task, sums, name))
+        written, early = None, parts.decoded and name == 'eval' and parts.decoded.rows
+        try:
+            if early:
+                written = _decoded(parts, state, name, **options)
+                found.update(written.numbers)
+            if not is_last(found):
+                break
+            if parts.decoded and not early:
+                written = _decoded(parts, state, name, **options)
+                found.update(written.numbers)
+        except _Stopped:
+            return None
         if run:
             draw(parts.task, sums, run, name)
+        if run and written:
+            written.keep(run)
     return found
+
+
+class _Stopped(Exception):
+    """`stop()` said so while translations were written."""
+
+
+def _decoded(parts, state, name, *, stop=lambda: False, seen=lambda count: None):
+    def watch(count):
+        seen(count)
+        if stop():
+            raise _Stopped
+
+    return parts.decoded.measure(parts.task.model, on_one_device(parts, state), name, watch)
+
+
+def metric_names(parts):
+    """The names that `evaluate_splits` will find for the validation split, without a program: the summary of any numbers."""
+    shapes = jax.eval_shape(parts.task, parts.parameters.plain, parts.evaluation[0])
+    found = summarise(parts.task, jax.tree.map(lambda x: np.ones(x.shape, x.dtype), shapes), 'eval')
+    return [*found, *(f'eval/{name}' for name in MEASURED if parts.decoded and parts.decoded.rows)]
 
 
 def summarise(task, sums, prefix):

@@ -11,7 +11,10 @@ import numpy as np
 from seqjax import config as configs
 from seqjax import data, models, parallel, tasks
 from seqjax.errors import FieldError, UserError
-from seqjax.train.optimizers import check_patterns, make_optimizer
+from seqjax.train.decoded import make_decoded
+from seqjax.train.optimizers import make_optimizer
+from seqjax.train.parameters import make_parameters, placed
+from seqjax.train.paths import by_path
 from seqjax.train.schedules import make_schedule
 from seqjax.train.state import create_state
 from seqjax.train.step import make_eval_step, make_train_step
@@ -29,62 +32,71 @@ class Experiment:
     task: Any
     schedule: Any
     optimizer: Any
+    parameters: Any        # which of them are trained, and what the model is given of them
     target: Any            # the state's shapes and dtypes with their shardings
     create: Any            # key -> the state before the first step
+    decoded: Any           # how what is written is measured, or None
 
-    def initial_state(self, config):
-        """The state before the first step, made where it will live."""
+    def initial_state(self, config, taken=None):
+        """The state before the first step, made where it will live. taken: parameters of another run, see `transfer`."""
         layout = jax.tree.map(lambda x: x.sharding, self.target)
-        return jax.jit(self.create, out_shardings=layout)(jax.random.key(config.seed))
+        return jax.jit(self.create, out_shardings=layout)(jax.random.key(config.seed), taken=taken or {})
 
     def initial_carry(self):
         """What a recurrent model remembers before the first batch: nothing; None where nothing is carried."""
         return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype), x.sharding), self.target.carry)
 
-    def parameter_count(self):
-        return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.target.params))
+    def parameter_count(self, counted=lambda path: True):
+        return sum(leaf.size for path, leaf in by_path(self.target.params).items() if counted(path))
+
+    def tokens_per_step(self, batch_size):
+        """The mean number of real steps in a training batch."""
+        rows = getattr(self.dataset, 'rows_of_a_step', lambda batch_size: batch_size)
+        return rows(batch_size) * self.dataset.steps
 
     def describe(self):
         """Lines for a reader: what was read, how large everything is, and how many programs will be compiled."""
         if report := getattr(self.dataset, 'report', ''):
             yield f'read {report}'
-        yield f'{self.parameter_count():,} parameters, {self.dataset}, {self.strategy}'
+        trained = f', {self.parameter_count(self.parameters.is_trained):,} of them trained' if self.parameters.frozen else ''
+        yield f'{self.parameter_count():,} parameters{trained}, {self.dataset}, {self.strategy}'
         if sum(self.dataset.shapes) > 2:
             yield 'compiles {} training and {} evaluation programs'.format(*self.dataset.shapes)
 
     def train_step(self, config, report=lambda text: None):
         """The training step, compiled for every shape of batch that it meets; report: told of more than were declared."""
         step = make_train_step(self.task, self.optimizer, self.schedule, seed=config.seed, ema=config.optimizer.ema,
-                               accumulate=config.train.accumulate, axis_name=self.strategy.axis_name)
+                               accumulate=config.train.accumulate, axis_name=self.strategy.axis_name,
+                               frozen=self.parameters.frozen, merge=self.parameters.merge)
         return parallel.Programs(self.strategy, step, updates_state=True, declared=self.dataset.shapes[0], report=report)
 
     def eval_step(self, report=lambda text: None):
         """The same for the evaluation step."""
-        step = make_eval_step(self.task, axis_name=self.strategy.axis_name)
+        step = make_eval_step(self.task, axis_name=self.strategy.axis_name, merge=self.parameters.merge)
         return parallel.Programs(self.strategy, step, updates_state=False, declared=self.dataset.shapes[1], report=report)
 
 
-def build(config, run):
-    """Everything `config` describes; the tokenizer comes from the run directory `run` where it has one. Writes nothing."""
+def build(config, run, origin=None):
+    """Everything `config` describes; writes nothing. The tokenizer comes from the run directory `run` where it has one, and
+    else from `origin`, what the run begins with (see `transfer`), where it begins with something.
+    """
     strategy = make_strategy(config)
     _check_batch(config, strategy.mesh)
-    dataset = configs.with_prefix('config', lambda: _load_data(config, run))
+    dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
     training, evaluation = configs.with_prefix('config', lambda: (
         dataset.training_batches(seed=config.seed, **rows),
         dataset.evaluation_batches(split=config.data.split, limit=_limit(config), **rows)))
     test = dataset.evaluation_batches(split='test', **rows) if 'test' in dataset.splits else None
     task = make_task(config, for_model=dataset.for_model(), for_task=dataset.for_task(), sample=dataset.sample()['inputs'])
-    schedule, optimizer = configs.with_prefix('config', lambda: _make_optimizer(config, task.model.width))
+    schedule, optimizer = configs.with_prefix('config', lambda: optimizer_of(config, task.model.width))
 
+    parameters = make_parameters(config, task, dataset.sample())
     create = functools.partial(create_state, task, optimizer, batch=dataset.sample(), ema=config.optimizer.ema > 0,
-                               carried_rows=config.data.batch_size if config.data.carry else 0)
-    key = jax.eval_shape(lambda: jax.random.key(config.seed))
-    abstract = jax.eval_shape(create, key)
-    configs.with_prefix('config', lambda: check_patterns(config.optimizer, abstract.params))
-    layout = strategy.state_layout(abstract, jax.eval_shape(task.init, key, dataset.sample())['params'])
-    target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
-    return Experiment(strategy, dataset, training, evaluation, test, task, schedule, optimizer, target, create)
+                               carried_rows=config.data.batch_size if config.data.carry else 0, parameters=parameters)
+    target = placed(jax.eval_shape(create, jax.random.key(config.seed)), parameters.boxed, strategy)
+    return Experiment(strategy, dataset, training, evaluation, test, task, schedule, optimizer, parameters, target, create,
+                      configs.with_prefix('config', lambda: make_decoded(config, dataset)))
 
 
 def make_strategy(config):
@@ -104,10 +116,13 @@ def make_task(config, *, for_model, for_task, sample):
     if config.parameters:
         model = make(width=configs.with_prefix('config', lambda: models.match_width(
             lambda width: make(width=width), sample, config.parameters, models.width_multiple(name, fields))))
-    return configs.with_prefix('config', lambda: tasks.build(configs.task_name(config), model, **for_task))
+    return configs.with_prefix('config', lambda: tasks.build(
+        configs.task_name(config), model, **for_task, label_smoothing=config.train.label_smoothing,
+        teacher=configs.teacher(config)))
 
 
-def _make_optimizer(config, width):
+def optimizer_of(config, width):
+    """(learning rate by step, optimizer) of a model of that width."""
     options = config.optimizer
     schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=width,
                              warmup_steps=options.warmup_steps, final_rate=options.final_rate)
@@ -128,9 +143,15 @@ def _check_batch(config, mesh):
                          f'train.accumulate={config.train.accumulate}')
 
 
-def _load_data(config, run):
+def load_data(config, run, origin=None):
     """The data of the run; what is not the same as when the run began is refused."""
-    dataset = data.load(config.data, configs.task_name(config), run.read)
+    task = configs.task_name(config)
+    inherited = _inherited(config, origin, task) if origin else lambda name: None
+    dataset = data.load(config.data, task, lambda name: run.read(name) or inherited(name))
+    has = dataset.for_model().get('vocabulary')
+    if config.vocabulary not in (0, has):
+        raise FieldError('vocabulary', config.vocabulary, f'the data has {has} tokens, and only --mode=describe can do '
+                         'without; set it to 0')
     if config.data.split not in dataset.splits:
         raise FieldError('data.split', config.data.split, f'the set has only: {", ".join(dataset.splits)}')
     if config.model.get('crf') and dataset.has_gaps:
@@ -142,3 +163,11 @@ def _load_data(config, run):
         raise UserError(f'the data of {config.data.source!r} is not what this run began with (in {run.path}); '
                         'restore it, or start a new run in another --workdir')
     return dataset
+
+
+def _inherited(config, origin, task):
+    """name -> text of a file that says how sequences became numbers where the run begins."""
+    try:
+        return data.inherited(origin.read, task)
+    except UserError as error:
+        raise FieldError('init_from', config.init_from, str(error)) from None

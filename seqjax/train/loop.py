@@ -2,6 +2,7 @@
 
 import contextlib
 import faulthandler
+import functools
 import json
 
 import jax
@@ -10,6 +11,7 @@ from seqjax import config as configs
 from seqjax import data, parallel
 from seqjax.analysis.curves import plot_loss
 from seqjax.errors import FieldError
+from seqjax.train import stopping, transfer
 from seqjax.train.checkpoints import Checkpoints
 from seqjax.train.evaluation import evaluate_splits, short_line
 from seqjax.train.experiment import build
@@ -17,7 +19,7 @@ from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
 from seqjax.train.result import final_numbers
-from seqjax.train.run_directory import MetricsLog, RunDirectory, read_metrics
+from seqjax.train.run_directory import MetricsLog, RunDirectory, is_logged, read_metrics
 from seqjax.train.xray_step import make_look
 
 
@@ -39,7 +41,10 @@ def train(config, workdir):
           contextlib.ExitStack() as stack):
         with interrupts.expendable():
             # ---------------------------------------------------------------- Mesh, data, model
-            parts = build(config, run)
+            origin = transfer.find_origin(config, run, bar.say)
+            parts = build(config, run, origin)
+            stopping.check(config, parts)
+            start = transfer.make_start(config, origin, parts) if origin else None
             if lead:
                 run.claim(config, parts.dataset)  # only now: a config with a mistake in it leaves nothing behind
             parallel.barrier('claimed')
@@ -51,17 +56,19 @@ def train(config, workdir):
             checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
             step, seconds = checkpoints.newest_intact(report=bar.say), 0.0
             if step is None:
-                step, state = 0, parts.initial_state(config)
+                step, state = 0, parts.initial_state(config, start and start.parameters())
+                for line in start.describe() if start else ():
+                    bar.say(line)
             else:
                 state, seconds = checkpoints.restore(step, parts.target), checkpoints.manifest(step)['seconds']
                 bar.say(f'resumed from step {step}')
             state, saved = strategy.enter(state), step
-            wanted = 'test/loss' if parts.test and step >= config.train.steps else 'eval/loss'
-            evaluated = any(line['step'] == step and wanted in line for line in read_metrics(run.metrics))
+            patience = stopping.restored(config, run, checkpoints, step)
+            evaluated = is_logged(run.metrics, step, 'test/loss' if parts.test and patience.is_last(step) else 'eval/loss')
             parallel.barrier('restored')
             log = stack.enter_context(contextlib.closing(MetricsLog(run, step))) if lead else None
             recorder = Recorder(log, bar, strategy.read, max_skipped=config.train.max_skipped, seconds=seconds,
-                                tokens_per_step=config.data.batch_size * parts.dataset.steps)
+                                tokens_per_step=parts.tokens_per_step(config.data.batch_size))
 
             # ---------------------------------------------------------------- Compile
             bar.update(step, 'compiling')
@@ -72,39 +79,35 @@ def train(config, workdir):
                 look = make_look(parts, state) if config.train.xray_every else None
 
         # -------------------------------------------------------------------- Train
-        def save(score=None):
+        def save():
             recorder.sync()  # a checkpoint is only ever as new as the log
-            checkpoints.save(strategy.leave(state), step=step, config=config.to_dict(), score=score, seconds=recorder.seconds())
+            checkpoints.save(strategy.leave(state), step=step, config=config.to_dict(), score=patience.value(step),
+                             metric=patience.metric, seconds=recorder.seconds())
             if lead:
                 plot_loss(read_metrics(run.metrics), run.loss_plot, parts.task.unit)
 
-        def watch(*_):
-            """A peer that is alive but stuck would be waited for without end: this step, batch or save has its deadline."""
-            if jax.process_count() > 1:
-                faulthandler.dump_traceback_later(config.parallel.deadline, exit=True)
-
-        def measure(last):
+        def measure():
             """Evaluates and says so; None where a signal came in between."""
-            found = evaluate_splits(parts, eval_step, state, ('eval', 'test') if last and parts.test else ('eval',),
-                                    run if lead and last else None, stop=lambda: interrupts.signal, seen=watch)
+            found = evaluate_splits(parts, eval_step, state, functools.partial(patience.is_last, step),
+                                    run if lead else None, stop=lambda: interrupts.signal, seen=watch)
             if found:
                 recorder.write(step, found)
                 bar.say(f'step {step}: {short_line(found)}')
             return found
 
-        batches = data.prefetched(parts.training, step)
+        watch, batches = functools.partial(_watch, config.parallel.deadline), data.prefetched(parts.training, step)
         while True:
-            last, score = step >= config.train.steps, None
+            last = patience.is_last(step)
             leaving = interrupts.requested(step)
             if (last or _due(step, config.train.eval_every)) and not evaluated and not leaving:
                 with recorder.paused():
                     bar.update(step, 'evaluating')
-                    measured = measure(last)
-                evaluated, leaving, score = bool(measured), not measured, measured and measured['eval/loss']
+                    evaluated = bool(measure())
+                last, leaving = patience.is_last(step), not evaluated
             if (last or leaving or _due(step, config.train.save_every)) and saved != step:
                 with recorder.paused():
                     watch()
-                    save(score)
+                    save()
                 saved = step
                 bar.say(f'step {step}: saved')
             if leaving:
@@ -124,10 +127,13 @@ def train(config, workdir):
                 with recorder.paused():
                     recorder.write(step, look(state))
         faulthandler.cancel_dump_traceback_later()
+        if step < config.train.steps:
+            bar.say(f'step {step}: ends early; {patience.describe()}')
 
         recorder.sync()  # an evaluation that was made up for comes after its checkpoint
         if lead:
-            result = final_numbers(config, run, parts, recorder, train_step, skipped=int(strategy.read(state.skipped)))
+            skipped = int(strategy.read(state.skipped))
+            result = final_numbers(config, run, parts, recorder, train_step, patience, step, skipped)
             run.write('result.json', json.dumps(result, indent=2) + '\n')
     parallel.barrier('finished')
     return json.loads(run.read('result.json'))
@@ -137,6 +143,12 @@ def _check_split(config):
     if config.data.split != 'validation':
         raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
                          'split is measured once, at the end; leave it out, or use --mode=eval')
+
+
+def _watch(seconds, *_):
+    """A peer that is alive but stuck would be waited for without end: a step, evaluation batch or save has its deadline."""
+    if jax.process_count() > 1:
+        faulthandler.dump_traceback_later(seconds, exit=True)
 
 
 def _due(step, every):

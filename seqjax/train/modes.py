@@ -1,6 +1,8 @@
-"""What else can be done with a run: evaluate it, and let it write."""
+"""What else can be done with a run: evaluate it, let it write, load its model."""
 
+import dataclasses
 import functools
+import json
 import sys
 
 import jax
@@ -9,10 +11,13 @@ import numpy as np
 from seqjax import config as configs
 from seqjax import decode, models, parallel
 from seqjax.analysis.layers import recurrent_layers
+from seqjax.data import encoding, pair_encoding
 from seqjax.errors import FieldError, UserError
 from seqjax.train.checkpoints import Checkpoints, verify
+from seqjax.train.decoded import on_one_device
 from seqjax.train.evaluation import draw, evaluate_state, summarise
 from seqjax.train.experiment import build, make_strategy, make_task
+from seqjax.train.parameters import make_parameters, placed
 from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory, check_same_experiment, jsonable
 
@@ -33,9 +38,17 @@ def evaluate(config, workdir, checkpoint='latest'):
         bar.update(0, 'compiling')
         sums = evaluate_state(parts.strategy, parts.eval_step(bar.say), state, parts.evaluation, seen=bar.update)
     name = dict(validation='eval').get(config.data.split, config.data.split)
-    if jax.process_index() == 0 and config.data.source == run.saved_config().data.source:
+    same_data = jax.process_index() == 0 and config.data.source == run.saved_config().data.source
+    if same_data:
         draw(parts.task, sums, run, name)
-    return {'step': step, **jsonable(summarise(parts.task, sums, name))}
+    found = summarise(parts.task, sums, name)
+    if parts.decoded:
+        with ProgressBar('decode', None) as bar:
+            written = parts.decoded.measure(parts.task.model, on_one_device(parts, state), name, bar.add)
+        found |= written.numbers
+        if same_data:
+            written.keep(run)
+    return {'step': step, **jsonable(found)}
 
 
 def generate(config, workdir, checkpoint='latest'):
@@ -46,7 +59,6 @@ def generate(config, workdir, checkpoint='latest'):
     if not hasattr(models.MODELS[config.model.name], 'extend'):
         able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
         raise UserError(f'--mode=generate: {config.model.name!r} cannot continue a text; models that can: {", ".join(able)}')
-    sampler = configs.with_prefix('config.decode', lambda: decode.Sampler(options.temperature, options.top_k, options.top_p))
     if not options.prompt:
         raise UserError("config.decode.prompt='': give at least one character to continue from")
     tokenizer = run.tokenizer()
@@ -59,13 +71,59 @@ def generate(config, workdir, checkpoint='latest'):
     sample = dict(inputs=np.zeros((1, 1), np.int32))
     task = make_task(config, for_model=dict(vocabulary=tokenizer.vocabulary, context_length=config.data.sequence_length),
                      for_task={}, sample=sample['inputs'])
+    if options.beam > 1:
+        _check_beam(options, len(prompt), task.model.context_length)
     step, checkpoints = find_checkpoint(run, checkpoint)
     params = restore_parameters(config, task, checkpoints, step, sample)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
-        written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(options.seed),
-                                  max_new_tokens=options.max_new_tokens, sampler=sampler)
+        if options.beam > 1:
+            written = _likeliest(config, task.model, params, prompt)
+        else:
+            written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(options.seed),
+                                      max_new_tokens=options.max_new_tokens, sampler=configs.sampler(config))
     return [options.prompt + tokenizer.glue + tokenizer.decode(tokens) for tokens in written]
+
+
+def _likeliest(config, model, params, prompt):
+    """The likeliest ways to go on that a beam finds, as many as samples are wanted."""
+    options = config.decode
+    search = dataclasses.replace(configs.search(config), n_best=options.samples, length_factor=0.0,
+                                 length_margin=options.max_new_tokens)
+    found = decode.translate(model, params, [prompt], search=search, batch_size=1, shapes=(len(prompt),), end=-1)
+    return [answer.tokens for answer in found[0]]
+
+
+def _check_beam(options, prompt_length, context):
+    """Refuses more texts than a beam is wide, and longer ones than the model can look at: a beam moves no window along."""
+    if options.samples > options.beam:
+        raise FieldError('config.decode.samples', options.samples, f'a beam finds config.decode.beam={options.beam} texts; '
+                         'ask for fewer, or widen it')
+    length = prompt_length + options.max_new_tokens
+    if context is not None and length > context:
+        raise FieldError('config.decode.max_new_tokens', options.max_new_tokens, 'a beam looks at all of its text, '
+                         f'{length} tokens with the prompt, and the model can look at {context}; ask for fewer, or set '
+                         'config.decode.beam=1')
+
+
+def load_model(workdir, checkpoint='latest'):
+    """(linen module, parameters) of a run, for code of your own: model.apply({'params': params}, ...).
+
+    The running average where there is one, adapters merged; no data is read. Not for runs that read clips of frames.
+    """
+    run = RunDirectory(workdir)
+    config, text = for_these_devices(run.saved_config()), run.read('encoding.json')
+    if text is None:
+        how, for_model = None, dict(vocabulary=run.tokenizer().vocabulary, context_length=config.data.sequence_length)
+    else:
+        how = (pair_encoding if json.loads(text)['task'] == 'translation' else encoding).loads(text)
+        for_model = how.for_model()
+    row = np.zeros((1, 2), np.int32)
+    spelling = getattr(how, 'spelling', None) and dict(words=row, characters=np.zeros((1, 2, how.spelling_length), np.int32))
+    sample = dict(inputs=spelling or row, lengths=np.full(1, 2, np.int32), targets=row)
+    task = make_task(config, for_model=for_model, for_task={}, sample=sample['inputs'])
+    step, checkpoints = find_checkpoint(run, checkpoint)
+    return task.model, restore_parameters(config, task, checkpoints, step, sample)
 
 
 def find_checkpoint(run, which):
@@ -101,12 +159,11 @@ def open_recurrent(mode, config, workdir, checkpoint='latest'):
     config = for_these_devices(config)
     run = open_run(config, workdir)
     parts = build(config, run)
-    if not jax.eval_shape(functools.partial(recurrent_layers, parts.task), parts.target.params, parts.dataset.sample()):
+    if not jax.eval_shape(functools.partial(recurrent_layers, parts.task), parts.parameters.plain, parts.dataset.sample()):
         raise UserError(f'--mode={mode}: {config.model.name!r} has no recurrent layer to look into; choose the --workdir of '
                         'a recurrent model')
     step, checkpoints = find_checkpoint(run, checkpoint)
-    which = 'ema' if config.optimizer.ema else 'params'
-    params = checkpoints.restore(step, {which: getattr(parts.target, which)}, part=True)[which]
+    params = restore_parameters(config, parts.task, checkpoints, step, parts.dataset.sample())
     return run, parts, step, jax.device_get(params)
 
 
@@ -119,11 +176,11 @@ def for_these_devices(config):
     return config
 
 
-def restore_parameters(config, task, checkpoints, step, batch):
-    """The parameters to use, without the optimizer's share of the checkpoint. batch: of one row, whatever its length."""
-    which = 'ema' if config.optimizer.ema else 'params'
-    boxed = jax.eval_shape(task.init, jax.random.key(0), batch)['params']
-    abstract = {which: jax.eval_shape(lambda: task.plain_init(jax.random.key(0), batch))}
-    layout = make_strategy(config).state_layout(abstract, boxed)
-    target = jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
-    return checkpoints.restore(step, target, part=True)[which]
+def restore_parameters(config, task, checkpoints, step, sample):
+    """Those of a checkpoint that the model computes with: the running average where there is one, adapters merged.
+
+    The optimizer's share of the checkpoint is not read. sample: a batch of one row, whatever its length.
+    """
+    parameters, which = make_parameters(config, task, sample), 'ema' if config.optimizer.ema else 'params'
+    target = placed({which: parameters.abstract}, parameters.boxed, make_strategy(config))
+    return parameters.merge(checkpoints.restore(step, target, part=True)[which])

@@ -1,17 +1,18 @@
-"""Optimizers by their optax name, with clipping, decay masks, frozen parts and parts with a rate of their own.
+"""Optimizers by their optax name, with clipping, decay masks and parts with a rate of their own.
 
-Parts of a model are named by glob patterns over parameter paths: 'block_0/*', '*bias', 'embedding/table'.
+Parts of a model are named by glob patterns over parameter paths: '*/block_0/*', '*bias', 'embedding/table'. Parts that are
+not trained never get here: see `freezing`.
 """
 
 import fnmatch
 import inspect
 import math
 
-import jax
 import optax
 import optax.contrib
 
 from seqjax.errors import FieldError, suggestion
+from seqjax.train.paths import map_paths, matches, matches_any, parameter_paths, parse
 
 # These need the loss, a line search or a random key at every update (the first rows), evaluate with other parameters than
 # they train (the next) or cannot follow a schedule (the last); a plain training step does not give them that.
@@ -40,7 +41,6 @@ def make_optimizer(options, schedule):
     """The optax transformation that `config.optimizer` describes, for a learning rate `schedule`.
 
     Order: clip each value, clip the global norm, the named optimizer, the factors of parts with a rate of their own.
-    Frozen parts are outside all of it: they have no moments and do not count in the norm.
     """
     chain = []
     if options.clip_value:
@@ -50,38 +50,15 @@ def make_optimizer(options, schedule):
     chain.append(_named(options, schedule))
     if options.rates:
         chain.append(_scale_parts(_parse_rates(options.rates)))
-    optimizer = optax.chain(*chain)
-    if options.freeze:
-        frozen = _patterns(options.freeze)
-        optimizer = optax.partition(
-            {True: optax.set_to_zero(), False: optimizer},
-            lambda params: map_paths(lambda path, _: matches(path, frozen), params))
-    return optimizer
+    return optax.chain(*chain)
 
 
-def check_patterns(options, params):
-    """Every pattern of `freeze` and `rates` must name a parameter, or the user has misspelt one."""
+def check_rates(options, params):
+    """Every pattern of `rates` must name a parameter, or the user has misspelt one."""
     paths = parameter_paths(params)
-    for field, patterns in (('freeze', _patterns(options.freeze)), ('rates', dict(_parse_rates(options.rates)))):
-        for pattern in patterns:
-            if not any(fnmatch.fnmatchcase(path, pattern) for path in paths):
-                raise FieldError(f'optimizer.{field}', pattern, f'matches no parameter; there are: {", ".join(paths)}')
-    if paths and all(matches(path, _patterns(options.freeze)) for path in paths):
-        raise FieldError('optimizer.freeze', options.freeze, 'freezes every parameter; nothing is left to train')
-
-
-def parameter_paths(params):
-    return list(jax.tree.leaves(map_paths(lambda path, _: path, params)))
-
-
-def map_paths(function, tree):
-    """function('block_0/attention/qkv/kernel', leaf) over the leaves of a tree of parameters."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: function(jax.tree_util.keystr(path, simple=True, separator='/'), leaf), tree)
-
-
-def matches(path, patterns):
-    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+    for pattern, _ in _parse_rates(options.rates):
+        if not matches_any(paths, pattern):
+            raise FieldError('optimizer.rates', pattern, f'matches no parameter; there are: {", ".join(paths)}')
 
 
 def _named(options, schedule):
@@ -101,7 +78,7 @@ def _named(options, schedule):
         chosen['weight_decay'] = options.weight_decay
         mask = next((name for name in ('mask', 'weight_decay_mask') if name in accepted), None)
         if mask:
-            spared = _patterns(options.no_decay)
+            spared = parse(options.no_decay)
             chosen[mask] = lambda params: map_paths(lambda path, _: not matches(path, spared), params)
     elif 'weight_decay' in accepted:
         chosen['weight_decay'] = 0.0  # what the config says, not what optax would choose
@@ -117,14 +94,10 @@ def _scale_parts(rates):
     return optax.stateless(lambda updates, _: map_paths(scale, updates))
 
 
-def _patterns(text):
-    return [pattern.strip() for pattern in text.split(',') if pattern.strip()]
-
-
 def _parse_rates(text):
     """'embedding/*=0.1,block_3/*=2' -> [('embedding/*', 0.1), ('block_3/*', 2.0)]."""
     rates = []
-    for part in _patterns(text):
+    for part in parse(text):
         pattern, _, factor = part.rpartition('=')
         try:
             rates.append((pattern.strip(), float(factor)))

@@ -33,6 +33,10 @@ class ProgressBar:
         if not self._live and time.monotonic() - self._last_line > self.SECONDS_BETWEEN_LINES:
             self.say(f'{self._title} {step}' + (f'/{self._steps}' if self._steps else '') + f'  {text}')
 
+    def add(self, count):
+        """Moves the bar by so many steps."""
+        self.update(self._bar.tasks[self._task].completed + count)
+
     def say(self, text):
         self._last_line = time.monotonic()
         if not self._quiet:

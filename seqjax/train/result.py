@@ -11,11 +11,12 @@ from seqjax import data
 from seqjax.analysis.baselines import baseline_scores
 from seqjax.analysis.cost import jaxpr_flops
 from seqjax.errors import UserError
+from seqjax.train.decoded import signatures
 from seqjax.train.run_directory import jsonable, read_metrics
 
 
-def final_numbers(config, run, parts, recorder, train_step, skipped):
-    """What result.json holds."""
+def final_numbers(config, run, parts, recorder, train_step, patience, step, skipped):
+    """What result.json holds of a run that ended at `step`."""
     lines = read_metrics(run.metrics)
     newest = {name: value for line in lines for name, value in line.items() if '/' in name}
     before = json.loads(run.read('result.json') or '{}')  # a finished run that is started again trains no step
@@ -24,10 +25,13 @@ def final_numbers(config, run, parts, recorder, train_step, skipped):
     labelled = isinstance(parts.dataset, data.Labelled)
     simple = jsonable(baseline_scores(configs.task_name(config), parts.dataset.rows)) if labelled else {}
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
-    return {**newest, **simple, 'steps': config.train.steps, 'skipped': skipped,
-            'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed), 'flops_per_step': flops,
-            'parameters': parts.parameter_count(), 'seed': config.seed, 'device': jax.devices()[0].device_kind,
-            'devices': jax.device_count(), 'version/python': platform.python_version(), **versions}
+    best_step, best_value = patience.best()
+    return {**newest, **signatures(run), **simple, 'steps': min(step, config.train.steps), 'skipped': skipped,
+            'stopped_early': step < config.train.steps, 'best_metric': patience.metric, 'best_value': best_value,
+            'best_step': best_step, 'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed),
+            'flops_per_step': flops, 'parameters': parts.parameter_count(), 'seed': config.seed,
+            'device': jax.devices()[0].device_kind, 'devices': jax.device_count(),
+            'version/python': platform.python_version(), **versions}
 
 
 def _flops(train_step):

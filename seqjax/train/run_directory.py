@@ -5,7 +5,7 @@
     tokenizer.json   how text became tokens, or     loss.png         the loss curves
     encoding.json    how labelled sequences became  *_confusion.png  what was taken for what, or *_predictions.png
                      numbers                        result.json      final metrics, when the run is done
-    checkpoints/     see train.checkpoints
+    checkpoints/     see train.checkpoints          average_of_N/    a run directory too: see train.averaging
 """
 
 import json
@@ -14,7 +14,7 @@ import os
 import pathlib
 
 from seqjax import config as configs
-from seqjax.data import encoding, tokenizers
+from seqjax.data import encoding, pair_encoding, tokenizers
 from seqjax.errors import UserError
 from seqjax.train import files
 
@@ -64,7 +64,16 @@ class RunDirectory:
         text = self.read('encoding.json')
         if text is None:
             raise UserError(f'--workdir={self.path}: the run has not learned to label sequences (it has no encoding.json)')
+        if json.loads(text)['task'] == 'translation':
+            raise UserError(f'--workdir={self.path}: the run has learned to translate; use --mode=generate --input=FILE')
         return encoding.loads(text)
+
+    def pair_encoding(self):
+        """How the run was taught to read and write the two sides of a translation."""
+        text = self.read('encoding.json')
+        if text is None or json.loads(text).get('task') != 'translation':
+            raise UserError(f'--workdir={self.path}: the run has not learned to translate')
+        return pair_encoding.loads(text)
 
     def check(self, config):
         """Refuses a directory that cannot become this experiment's; changes nothing."""
@@ -140,6 +149,11 @@ class MetricsLog:
 def read_metrics(path):
     """The lines of a metrics.jsonl as dicts."""
     return [json.loads(line) for line in _complete_lines(path)]
+
+
+def is_logged(path, step, name):
+    """Whether a metrics.jsonl has a value of that name at `step`."""
+    return any(line['step'] == step and name in line for line in read_metrics(path))
 
 
 def _complete_lines(path):

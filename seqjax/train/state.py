@@ -6,6 +6,8 @@ from flax import struct
 import jax
 import jax.numpy as jnp
 
+from seqjax.train import freezing
+
 
 @struct.dataclass
 class TrainState:
@@ -25,10 +27,15 @@ class TrainState:
         return self.params if self.ema is None else self.ema
 
 
-def create_state(task, optimizer, key, batch, *, ema=False, carried_rows=0):
-    """The state before the first step. carried_rows: rows of a batch whose recurrent state goes on to the next; 0: none."""
-    params = task.plain_init(key, batch)
+def create_state(task, optimizer, key, batch, *, ema=False, carried_rows=0, parameters=None, taken=None):
+    """The state before the first step. carried_rows: rows of a batch whose recurrent state goes on to the next; 0: none.
+
+    parameters: a `train.parameters.Parameters`, where some are frozen or adapted; taken: {path: array} of those that
+    another run has learned.
+    """
+    params = parameters.create(key, taken) if parameters else task.plain_init(key, batch)
+    trained, _ = freezing.split(params, parameters.frozen if parameters else ())
     zero = jnp.zeros((), jnp.int32)
-    return TrainState(step=zero, params=params, opt_state=optimizer.init(params),
+    return TrainState(step=zero, params=params, opt_state=optimizer.init(trained),
                       ema=jax.tree.map(jnp.copy, params) if ema else None, skipped=zero, skipped_in_row=zero,
                       carry=task.initial_carry(carried_rows) if carried_rows else None)

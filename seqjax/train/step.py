@@ -1,16 +1,24 @@
 """The training step and the evaluation step, as pure functions of (state, batch)."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import optax
 
+from seqjax.train import freezing
 
-def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, axis_name=None):
+
+def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, axis_name=None, frozen=(),
+                    merge=lambda params: params):
     """(state, batch) -> (state, sums and facts of the step).
 
     The gradient is that of the loss *sum*; it is divided by the weight once, after micro-batches and devices have been
     added, so that every token counts the same however the batch is cut. A loss, gradient or update that is not finite
     leaves parameters, moments, average and carried state untouched. `axis_name` is the mapped axis under pmap.
+
+    frozen: patterns over the paths of parameters that go past all of it, see `freezing`; the optimizer knows only the
+    others. merge: what the task is given of the parameters, see `train.parameters`.
     """
     def train_step(state, batch):
         key = jax.random.fold_in(jax.random.key(seed), state.step)
@@ -19,7 +27,10 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
         if axis_name:
             first_row = jax.lax.axis_index(axis_name).astype(jnp.uint32) * jnp.uint32(rows)
             key = jax.random.fold_in(key, first_row)
-        sums, gradients, carry = _summed_gradients(task, state.params, batch, state.carry, key, accumulate)
+        trained, kept = freezing.split(state.params, frozen)
+        average, kept_average = freezing.split(state.ema, frozen)
+        run = functools.partial(_run, task.at(state.step), lambda trained: merge(freezing.join(trained, kept)))
+        sums, gradients, carry = _summed_gradients(run, trained, batch, state.carry, key, accumulate)
         trace = fingerprint(batch, first_row)
         if axis_name:
             sums = sums.over_devices(axis_name)
@@ -27,40 +38,45 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
         gradients = jax.tree.map(lambda g: g / sums.weight, gradients)
         norm = optax.tree.norm(gradients)
         with jax.numpy_dtype_promotion('standard'):  # optax mixes integers and floats, and a caller may be strict
-            updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+            updates, opt_state = optimizer.update(gradients, state.opt_state, trained)
             learning_rate = schedule(state.step - state.skipped)
         finite = jnp.isfinite(sums.loss / sums.weight) & jnp.isfinite(norm) & jnp.isfinite(optax.tree.norm(updates))
-        params = optax.apply_updates(state.params, updates)
-        average = None if state.ema is None else optax.incremental_update(params, state.ema, 1 - ema)
-        old = (state.params, state.opt_state, state.ema, state.carry)
-        params, opt_state, average, carry = jax.tree.map(
-            lambda n, o: jnp.where(finite, n, o), (params, opt_state, average, carry), old)
+        new = optax.apply_updates(trained, updates)
+        new_average = None if state.ema is None else optax.incremental_update(new, average, 1 - ema)
+        new, opt_state, new_average, carry = jax.tree.map(
+            lambda n, o: jnp.where(finite, n, o), (new, opt_state, new_average, carry),
+            (trained, state.opt_state, average, state.carry))
         facts = dict(sums=sums, gradient_norm=norm, batch=trace, learning_rate=learning_rate,
                      skipped_in_row=jnp.where(finite, 0, state.skipped_in_row + 1))
-        return state.replace(step=state.step + 1, params=params, opt_state=opt_state, ema=average, carry=carry,
+        return state.replace(step=state.step + 1, params=freezing.join(new, kept), opt_state=opt_state,
+                             ema=freezing.join(new_average, kept_average), carry=carry,
                              skipped=state.skipped + jnp.where(finite, 0, 1), skipped_in_row=facts['skipped_in_row']), facts
 
     return train_step
 
 
-def make_eval_step(task, *, axis_name=None):
-    """(state, batch) -> (carry, Sums), with the averaged parameters where there are any, and no dropout."""
+def make_eval_step(task, *, axis_name=None, merge=lambda params: params):
+    """(state, batch) -> (carry, Sums), with the averaged parameters where there are any, and no dropout.
+
+    merge: what the task is given of them, see `train.parameters`.
+    """
     def eval_step(state, batch):
-        sums, carry = _run(task, state.best_params, batch, state.carry)
+        sums, carry = _run(task, merge, state.best_params, batch, state.carry)
         return carry, sums.over_devices(axis_name) if axis_name else sums
 
     return eval_step
 
 
-def _run(task, params, batch, carry, key=None):
+def _run(task, merge, params, batch, carry, key=None):
     """(Sums, new carry); a task that carries nothing needs to know nothing of it."""
+    params = merge(params)
     return (task(params, batch, key), None) if carry is None else task.carried(params, batch, carry, key)
 
 
-def _summed_gradients(task, params, batch, carry, key, accumulate):
-    """(sums of the task, gradient of the loss sum, new carry), micro-batch by micro-batch."""
+def _summed_gradients(run, params, batch, carry, key, accumulate):
+    """(sums of the task, gradient of the loss sum, new carry), micro-batch by micro-batch. run: `_run` of the task."""
     def loss_sum(params, batch, carry, key):
-        sums, carry = _run(task, params, batch, carry, key)
+        sums, carry = run(params, batch, carry, key)
         return sums.loss, (sums, carry)
 
     def one(batch, carry, key):

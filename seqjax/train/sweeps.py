@@ -9,8 +9,10 @@ import jax
 from seqjax import config as configs
 from seqjax import tasks
 from seqjax.analysis.comparison import plot_comparison
+from seqjax.analysis.length_curve import plot_quality_by_length
 from seqjax.errors import UserError
-from seqjax.train import files
+from seqjax.train import files, stopping
+from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.loop import train
 from seqjax.train.run_directory import RunDirectory, read_metrics
 
@@ -19,10 +21,10 @@ def sweep(variants, workdir):
     """Trains every config of {name: config} in workdir/name and returns {name: its result}.
 
     What is done stays done: started again, it goes on with the first that is not finished. After each one,
-    comparison.png and comparison.json hold all that are.
+    comparison.png and comparison.json hold all that are; of translations by_length.png does too.
     """
     directory = pathlib.Path(workdir)
-    _check(variants, directory)
+    check_variants(variants, directory)
     results = {}
     for number, (name, config) in enumerate(variants.items(), 1):
         lead = jax.process_index() == 0
@@ -35,13 +37,21 @@ def sweep(variants, workdir):
 
 
 def finished(config, workdir):
-    """The result of a run that has taken all its steps, or None."""
+    """The result of a run that has taken all its steps, or that ended early and would again, or None."""
     run = RunDirectory(workdir)
     result = json.loads(run.read('result.json') or '{}')
-    return result if result.get('steps') == config.train.steps else None
+    step = result.get('steps')
+    return result if step == config.train.steps or result.get('stopped_early') and _ends(config, run, step) else None
 
 
-def _check(variants, directory):
+def _ends(config, run, step):
+    """Whether `step` is the newest of the run, and its last."""
+    checkpoints = Checkpoints(run.checkpoints)
+    newest = checkpoints.steps()[-1:] == [step] and not verify(checkpoints.path(step))
+    return newest and stopping.restored(config, run, checkpoints, step).is_last(step)
+
+
+def check_variants(variants, directory):
     """Finds every mistake before the first run starts."""
     if (directory / 'config.json').is_file():
         raise UserError(f'--workdir={directory}: holds one run; to go on with it write --config=FILE.py:VARIANT, to compare '
@@ -58,3 +68,7 @@ def _compare(results, directory, unit):
     plot_comparison({name: read_metrics(RunDirectory(directory / name).metrics) for name in results},
                     directory / 'comparison.png', unit)
     files.write_atomically(directory / 'comparison.json', json.dumps(results, indent=2) + '\n')
+    scores = {name: json.loads(RunDirectory(directory / name).read('test_scores.json') or '{}') for name in results}
+    if all(scores.values()):  # translations: quality against the length of the source, all variants in one picture
+        curves = {name: [tuple(row.values()) for row in score['by_length']] for name, score in scores.items()}
+        plot_quality_by_length(curves, directory / 'by_length.png')

@@ -11,14 +11,15 @@ from seqjax.analysis.loss_gradients import end_gradients
 def make_look(parts, state):
     """A function: state -> what metrics.jsonl says of it, measured on the first held-out batch. Compiled here."""
     strategy, batch = parts.strategy, parts.strategy.place(parts.evaluation[0])
-    step = strategy.compile(make_xray_step(parts.task, axis_name=strategy.axis_name), state, batch, updates_state=False)
+    step = make_xray_step(parts.task, axis_name=strategy.axis_name, merge=parts.parameters.merge)
+    step = strategy.compile(step, state, batch, updates_state=False)
     return lambda state: readings(strategy.read(step(state, batch)[1]))
 
 
-def make_xray_step(task, *, axis_name=None):
+def make_xray_step(task, *, axis_name=None, merge=lambda params: params):
     """(state, batch) -> (carry, sums over rows), from one backward pass and a vector-Jacobian product a step and layer."""
     def xray_step(state, batch):
-        calls, ends = end_gradients(lambda params: task(params, batch).loss, state.best_params)
+        calls, ends = end_gradients(lambda params: task(params, batch).loss, merge(state.best_params))
         sums = {path: _sums(call, ends[path]) for path, call in calls.items()}
         return state.carry, jax.lax.psum(sums, axis_name) if axis_name else sums
 

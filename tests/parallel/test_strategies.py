@@ -8,6 +8,7 @@ from seqjax import parallel
 from seqjax.train import RunDirectory, build, make_eval_step, make_train_step
 from seqjax.train.evaluation import evaluate_state
 from tests.labelled_files import labelled_config, write_labelled
+from tests.pair_files import pair_config, write_pairs
 from tests.tiny import tiny_config, write_text
 
 STEPS = 20
@@ -67,24 +68,29 @@ def test_losses_are_those_of_one_device(one_device, mesh, tmp_path):
 LABELLED = {'classification': dict(encoder='gru'), 'tagging': dict(encoder='conv', model=dict(crf=True)),
             'regression': dict(encoder='conv')}
 LABELLED_MESHES = {'jit data=4 fsdp=2': dict(data=4, fsdp=2), 'pmap data=8': dict(strategy='pmap', data=8)}
+DESCENT = dict(name='sgd', learning_rate=1.0, schedule='constant', clip_norm=0.0)
 
 
 def run_labelled(tmp_path, task, accumulate, **mesh):
+    """See `one_step`. The test split is a batch and a third."""
+    config = labelled_config(write_labelled(tmp_path / 'rows.jsonl', task), task, **LABELLED[task], parallel=mesh,
+                             train=dict(accumulate=accumulate, eval_batches=0), optimizer=DESCENT)
+    return one_step(config, tmp_path)
+
+
+def one_step(config, tmp_path):
     """(parts, facts of a step, parameters after it, sums of the test split with these).
 
-    The step is plain gradient descent with rate 1, from parameters drawn at random. The test split is a batch and a third.
+    The step is plain gradient descent with rate 1, from parameters drawn at random.
     """
-    config = labelled_config(write_labelled(tmp_path / 'rows.jsonl', task), task, **LABELLED[task], parallel=mesh,
-                             train=dict(accumulate=accumulate, eval_batches=0),
-                             optimizer=dict(name='sgd', learning_rate=1.0, schedule='constant', clip_norm=0.0))
     config.data.batch_size = 16
     parts = build(config, RunDirectory(tmp_path))
     strategy, rng = parts.strategy, np.random.default_rng(0)
     start = jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype), x.sharding), parts.target)
     draw = lambda x: jax.device_put(rng.normal(0, 0.5, x.shape).astype(x.dtype), x.sharding)
     state = strategy.enter(start.replace(params=jax.tree.map(draw, parts.target.params)))
-    step = strategy.compile(make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=accumulate,
-                                            axis_name=strategy.axis_name),
+    step = strategy.compile(make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0,
+                                            accumulate=config.train.accumulate, axis_name=strategy.axis_name),
                             state, strategy.place(parts.training[0]), updates_state=True)
     state, facts = step(state, strategy.place(parts.training[0]))
     sums = evaluate_state(strategy, parts.eval_step(), state, parts.test)
@@ -115,6 +121,35 @@ def test_micro_batches_on_eight_devices_have_the_gradient_the_sums_and_the_rows_
     assert len(set(sums.rows['predictions'].round(3))) > 5  # rows in another order would be seen
 
 
+# ------------------------------------------------------------------------------------------------ translation
+
+HALF = dict(teacher='inverse_sigmoid', teacher_steps=1)  # of what the decoder reads it draws itself, in the first step
+
+
+def run_pairs(tmp_path, **mesh):
+    """See `one_step`. Pairs are ragged, and the test split is a batch and a half."""
+    config = pair_config(write_pairs(tmp_path / 'pairs.tsv'), parallel=mesh, optimizer=DESCENT,
+                         train=dict(eval_batches=0, **HALF))
+    return one_step(config, tmp_path)
+
+
+@pytest.fixture(scope='module')
+def translator(tmp_path_factory):
+    return run_pairs(tmp_path_factory.mktemp('translator'), data=1)
+
+
+@pytest.mark.parametrize('mesh', ['jit data=8', 'jit fsdp=8'])
+def test_a_translator_on_eight_devices_draws_the_tokens_of_one_and_has_its_gradient_and_sums(translator, mesh, tmp_path):
+    parts, facts, params, sums = translator
+    _, their_facts, their_params, theirs = run_pairs(tmp_path, **MESHES[mesh])
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    jax.tree.map(close, their_params, params)
+    jax.tree.map(close, (their_facts['sums'], their_facts['gradient_norm']), (facts['sums'], facts['gradient_norm']))
+    np.testing.assert_array_equal(their_facts['batch'], facts['batch'])
+    jax.tree.map(close, theirs, sums)
+    assert parts.task.teacher(0) == 0.5
+
+
 # ------------------------------------------------------------------------------------------------ shardings
 
 @pytest.mark.parametrize('model', ['gpt', 'recurrent'])
@@ -124,7 +159,7 @@ def test_parameters_and_moments_are_sharded_as_the_mesh_says(model, mesh, sharde
     config = config_on(tmp_path, model, **mesh)
     built = build(config, RunDirectory(tmp_path))
     state = built.initial_state(config)
-    kernel = {'gpt': lambda tree: tree['block_0']['feed_forward']['in']['kernel'],
+    kernel = {'gpt': lambda tree: tree['decoder']['block_0']['feed_forward']['in']['kernel'],
               'recurrent': lambda tree: tree['recurrent']['layer_0']['recurrent_kernel']}[model]
     moments = [leaf for path, leaf in jax.tree_util.tree_flatten_with_path(state.opt_state)[0]
                if leaf.shape == kernel(state.params).shape]
@@ -161,8 +196,8 @@ def test_moments_of_another_shape_than_their_parameter_are_replicated(tmp_path):
 def test_an_axis_that_does_not_divide_stays_whole(tmp_path):
     config = config_on(tmp_path, 'gpt', data=1, tensor=8)  # 2 heads cannot be cut in 8, the feed-forward width can
     state = build(config, RunDirectory(tmp_path)).initial_state(config)
-    assert state.params['block_0']['attention']['qkv']['kernel'].sharding.is_fully_replicated
-    assert not state.params['block_0']['feed_forward']['in']['kernel'].sharding.is_fully_replicated
+    assert state.params['decoder']['block_0']['attention']['key_value']['kernel'].sharding.is_fully_replicated
+    assert not state.params['decoder']['block_0']['feed_forward']['in']['kernel'].sharding.is_fully_replicated
 
 
 @pytest.mark.parametrize('available, sizes, shape', [

@@ -1,13 +1,19 @@
-"""Which checkpoint a run is evaluated with, and which run can write."""
+"""Which checkpoint a run is evaluated with, which run can write, and what its beam finds."""
 
+import itertools
 import os
+import random
 import types
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from seqjax.errors import UserError
+from seqjax.errors import FieldError, UserError
 from seqjax.train import Checkpoints, RunDirectory, generate
 from seqjax.train.modes import find_checkpoint
+from tests.labelled_files import untrained_run
 from tests.tiny import tiny_config
 from tests.train.test_checkpoints import save
 
@@ -55,9 +61,9 @@ def test_no_checkpoint_yet(tmp_path):
 
 
 @pytest.mark.parametrize('model, source, sentence', [
-    ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, recurrent"),
+    ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, llama, recurrent"),
     ('recurrent', 'copy', 'the run was not trained on text, so there is no text to continue'),
-    ('reader', 'reviews', "--mode=generate: 'reader' cannot continue a text; models that can: gpt, recurrent"),
+    ('reader', 'reviews', "--mode=generate: 'reader' cannot continue a text; models that can: gpt, llama, recurrent"),
 ])
 def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp_path):
     config = tiny_config(model, data=dict(source=source))
@@ -65,3 +71,64 @@ def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp
     with pytest.raises(UserError) as caught:
         generate(config, tmp_path)
     assert sentence in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------ a beam
+
+LETTERS = 'abcd'
+
+
+@pytest.fixture(scope='module', params=['recurrent', 'gpt'])
+def writer(request, tmp_path_factory):
+    """(config, workdir, log P of [N, T] tokens after their first two) of a model with four tokens."""
+    folder = tmp_path_factory.mktemp('writer')
+    (folder / 'text.txt').write_text(''.join(random.Random(0).choices(LETTERS, k=3000)))
+    config = tiny_config(request.param, data=dict(source=f'file:{folder / "text.txt"}'), parallel=dict(data=1),
+                         decode=dict(prompt='ab', max_new_tokens=3))
+    parts, params = untrained_run(config, folder / 'run')
+
+    @jax.jit
+    def log_p(tokens):
+        scores = jax.nn.log_softmax(parts.task.model.apply({'params': params}, tokens[:, :-1]))
+        return jnp.take_along_axis(scores, tokens[:, 1:, None], axis=2)[:, 1:, 0].sum(axis=1)
+
+    return config, folder / 'run', log_p
+
+
+def with_decode(config, **fields):
+    config = config.copy_and_resolve_references()
+    config.decode.update(fields)
+    return config
+
+
+def numbers(texts):
+    return np.array([[LETTERS.index(letter) for letter in text] for text in texts], np.int32)
+
+
+def test_a_wide_beam_finds_the_likeliest_of_all_texts(writer):
+    config, workdir, log_p = writer
+    texts = ['ab' + ''.join(letters) for letters in itertools.product(LETTERS, repeat=3)]
+    order = np.argsort(-np.asarray(log_p(numbers(texts))))
+    assert generate(with_decode(config, beam=16, samples=5), workdir) == [texts[i] for i in order[:5]]
+
+
+def test_a_beam_is_no_worse_than_the_greedy_text(writer):
+    config, workdir, log_p = writer
+    greedy, = generate(with_decode(config, max_new_tokens=12, temperature=0.0), workdir)
+    best = generate(with_decode(config, max_new_tokens=12, beam=4, samples=4), workdir)
+    scores = np.asarray(log_p(numbers([greedy, *best])))
+    assert scores[1] > scores[0] - 1e-4 and (np.diff(scores[1:]) <= 1e-4).all() and len(set(best)) == 4
+
+
+@pytest.mark.parametrize('writer', ['gpt'], indirect=True)
+@pytest.mark.parametrize('fields, sentence', [
+    (dict(beam=4, samples=5),
+     'config.decode.samples=5: a beam finds config.decode.beam=4 texts; ask for fewer, or widen it'),
+    (dict(beam=4, max_new_tokens=15), 'config.decode.max_new_tokens=15: a beam looks at all of its text, 17 tokens with the '
+                                      'prompt, and the model can look at 16; ask for fewer, or set config.decode.beam=1'),
+])
+def test_a_beam_that_cannot_be_is_refused(writer, fields, sentence):
+    config, workdir, _ = writer
+    with pytest.raises(FieldError) as caught:
+        generate(with_decode(config, **fields), workdir)
+    assert str(caught.value) == sentence

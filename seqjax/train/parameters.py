@@ -1,0 +1,67 @@
+"""The parameters of a run: what a checkpoint holds of them, and the plain tree that the model computes with."""
+
+import dataclasses
+import functools
+from typing import Any
+
+from flax.core import meta
+import jax
+
+from seqjax import config as configs
+from seqjax.train import freezing, lora, optimizers, paths
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameters:
+    """How the parameters of a run are made and used.
+
+    boxed: their shapes, dtypes and named axes. frozen: patterns over the paths of those that are not trained, see
+    `freezing`. adapters: a `lora.LoRA`, or None.
+    """
+
+    init: Any  # key -> those of the model, before anything is learned
+    boxed: Any
+    frozen: tuple
+    adapters: Any
+
+    def create(self, key, taken=None):
+        """All of them before the first step. taken: {path: array} of those that do not start anew."""
+        params, taken = self.init(key), taken or {}
+        params = paths.map_paths(lambda path, x: taken[path].astype(x.dtype) if path in taken else x, params)
+        return self.adapters.add(params, key) if self.adapters else params
+
+    def merge(self, params):
+        """The tree that the model computes with."""
+        return self.adapters.merge(params) if self.adapters else params
+
+    @property
+    def abstract(self):
+        """Their shapes and dtypes."""
+        return meta.unbox(self.boxed)
+
+    @property
+    def plain(self):
+        """Those of the tree that the model computes with."""
+        return jax.eval_shape(self.merge, self.abstract)
+
+    def is_trained(self, path):
+        return not freezing.is_frozen(path, self.frozen)
+
+
+def make_parameters(config, task, sample):
+    """The Parameters of `task`, as the config says. sample: a batch of one row, whatever its length. Computes nothing."""
+    variables, projections = lora.find_projections(functools.partial(task.init, jax.random.key(0), sample))
+    boxed, frozen = variables['params'], tuple(paths.parse(config.optimizer.freeze))
+    adapters = configs.with_prefix('config', lambda: lora.make_lora(config.lora, meta.unbox(boxed), projections))
+    if adapters:
+        boxed, frozen = adapters.add_axes(boxed), (*lora.FROZEN, *frozen)
+    made = Parameters(functools.partial(task.plain_init, batch=sample), boxed, frozen, adapters)
+    configs.with_prefix('config', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
+    configs.with_prefix('config', lambda: optimizers.check_rates(config.optimizer, made.abstract))
+    return made
+
+
+def placed(abstract, boxed, strategy):
+    """The same ShapeDtypeStructs, each with the sharding that a strategy gives it."""
+    layout = strategy.state_layout(abstract, boxed)
+    return jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)

@@ -1,0 +1,191 @@
+"""Translates new lines with a run, or with several at once: one line in, one answer out, in the same order."""
+
+import collections
+import functools
+
+import jax
+import numpy as np
+
+from seqjax import config as configs
+from seqjax import decode
+from seqjax.data import batching
+from seqjax.data.examples import Example
+from seqjax.data.lines import plural
+from seqjax.errors import FieldError, UserError
+from seqjax.special_tokens import END, UNKNOWN
+from seqjax.train.experiment import make_task
+from seqjax.train.explain import explain_row
+from seqjax.train.modes import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.train.predict import of_like_length, pieces_of
+from seqjax.train.progress import ProgressBar
+from seqjax.train.run_directory import RunDirectory
+
+EXPLAINED = 8  # lines
+
+
+def translate(config, workdir, lines, checkpoint='latest', *, ensemble=(), explain=False):
+    """Yields, for every line, its answers [(score, text), ...], best first: config.decode.n_best of them.
+
+    ensemble: more run directories, whose mean probability decides (`decode.Ensemble`). explain: pictures of the first lines
+    go to the directory 'explain' of the run. A line of more tokens than config.data.max_length, or than 256 where that is
+    0, is translated in pieces, cut between words, and has one answer; an empty line has an empty one. At the end it is said
+    what was unusual about the lines, and in which of them.
+    """
+    _check(config.decode, explain)
+    run, encoding, first = open_translator('generate', config, workdir, checkpoint)
+    members = [first, *(_same_words(encoding, path, checkpoint) for path in ensemble)]
+    models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
+    search, shapes, key = configs.search(config), _shapes(config.data.max_length), jax.random.key(config.decode.seed)
+    noticed, done = _Noticed(), 0
+    with ProgressBar('translate', None) as bar:
+        for some in pieces_of(lines):
+            rows = [noticed.look(number, line, encoding, shapes[-1]) for number, line in enumerate(some, done + 1)]
+            bar.update(done, f'{done:,} lines' if done else 'compiling')
+            answers = iter(decode.translate(models, params, [row for of_line in rows for row in of_line], search=search,
+                                            shapes=shapes, batch_size=config.decode.batch_size,
+                                            key=jax.random.fold_in(key, done), seen=bar.add))
+            for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
+                for row in of_line[:1]:
+                    explain_row(models, params, encoding, row, search, run.path / 'explain', number)
+            yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
+            done += len(some)
+            bar.update(done, f'{done:,} lines')
+        for sentence in noticed.sentences():
+            bar.say(sentence)
+
+
+def score_lines(config, workdir, lines, checkpoint='latest'):
+    """Yields a dict for every line 'source TAB target': log P of the target, all of it and token by token."""
+    _, encoding, restore = open_translator('score', config, workdir, checkpoint)
+    model, params = restore()
+    score = functools.partial(jax.jit(functools.partial(decode.score_pairs, model)), params)
+    with ProgressBar('score', None) as bar:
+        done = 0
+        for some in pieces_of(lines):
+            pairs = [_pair(number, line, encoding) for number, line in enumerate(some, done + 1)]
+            yield from _score_pairs(pairs, encoding, score, config.decode.batch_size)
+            done += len(some)
+            bar.update(done, f'{done:,} lines')
+
+
+def open_translator(mode, config, workdir, checkpoint='latest'):
+    """(run, encoding, restore) of a run that has learned to translate; restore() -> (model, parameters)."""
+    if jax.process_count() > 1:
+        raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    config = for_these_devices(config)
+    run = open_run(config, workdir)
+    encoding = run.pair_encoding()
+    step, checkpoints = find_checkpoint(run, checkpoint)
+
+    def restore():
+        sample = dict(inputs=np.zeros((1, 1), np.int32), lengths=np.ones(1, np.int32), targets=np.zeros((1, 1), np.int32))
+        task = make_task(config, for_model=encoding.for_model(), for_task={}, sample=sample['inputs'])
+        return task.model, restore_parameters(config, task, checkpoints, step, sample)
+
+    return run, encoding, restore
+
+
+def _same_words(encoding, path, checkpoint):
+    """What restores another run, which must know the same words."""
+    run = RunDirectory(path)
+    try:
+        _, theirs, restore = open_translator('generate', run.saved_config(), path, checkpoint)
+    except UserError as error:
+        raise UserError(f'--ensemble={run.path}: {str(error).removeprefix(f"--workdir={run.path}: ")}') from None
+    if theirs.dumps() != encoding.dumps():
+        raise UserError(f'--ensemble={run.path}: the run has learned other tokens, so its answers cannot be added up; train '
+                        'it on the same data with the same config.data')
+    return restore
+
+
+def _check(options, explain):
+    """What translating does not do must not be asked for. options: config.decode."""
+    if options.samples != 1:
+        raise FieldError('config.decode.samples', options.samples, 'is for the texts of a language model; write 1, and '
+                         'config.decode.n_best for more than one answer to a line')
+    if explain and options.sample:
+        raise UserError('--explain: shows how an answer was searched for, and config.decode.sample=True draws it; leave out '
+                        'one of them')
+
+
+def _shapes(longest):
+    """The row lengths that are compiled; what is longer than the last of them is cut."""
+    longest = longest + 2 if longest else decode.SHAPES[-1]  # with a tag and the end
+    return (*(shape for shape in decode.SHAPES if shape < longest), longest)
+
+
+class _Noticed:
+    """What is unusual about lines: {what: their numbers}."""
+
+    def __init__(self):
+        self.lines = collections.defaultdict(list)
+
+    def look(self, number, line, encoding, longest):
+        """The rows of tokens that a line is translated in."""
+        if not line.strip():
+            self.lines['empty'].append(number)
+            return []
+        try:
+            tokens = encoding.source(line)
+        except UserError:
+            self.lines[f'left out, without a tag ({", ".join(encoding.source_side.tags)})'].append(number)
+            return []
+        if (tokens == UNKNOWN).any():
+            self.lines['with symbols that are not known'].append(number)
+        if len(tokens) <= longest:
+            return [tokens]
+        self.lines[f'of more than {longest} tokens, translated in pieces'].append(number)
+        return cut(tokens, encoding, longest)
+
+    def sentences(self):
+        for what, numbers in self.lines.items():
+            shown = ', '.join(map(str, numbers[:5])) + (', ...' if len(numbers) > 5 else '')
+            yield f'{plural(len(numbers), "line")} {what}: {shown}'
+
+
+def cut(tokens, encoding, longest):
+    """Rows of at most `longest` tokens, each with the tag and the end, cut before a word where that is possible."""
+    tags = len(encoding.source_side.tags) and 1
+    tag, rest, pieces = tokens[:tags], tokens[tags:-1], []
+    begins = np.array([word.startswith('▁') for word in encoding.source_words(rest)])
+    while len(rest):
+        room = longest - tags - 1
+        if len(rest) > room and begins[1:room + 1].any():
+            room = int(np.flatnonzero(begins[1:room + 1])[-1]) + 1
+        pieces.append(np.concatenate([tag, rest[:room], np.array([END], np.int32)]))
+        rest, begins = rest[room:], begins[room:]
+    return pieces
+
+
+def _texts(of_pieces, encoding):
+    """The answers to a line from those to its pieces. A line end that was written becomes a blank: an answer is one line."""
+    text = lambda answer: ' '.join(encoding.text(answer.tokens).splitlines())
+    if len(of_pieces) == 1 and of_pieces[0]:
+        return [(answer.score, text(answer)) for answer in of_pieces[0]]
+    best = [found[0] for found in of_pieces if found]
+    return [(float(sum(answer.score for answer in best)), ' '.join(map(text, best)))]
+
+
+def _pair(number, line, encoding):
+    """(source, target, their row of tokens) of a line."""
+    source, tab, target = line.partition('\t')
+    if not tab:
+        raise UserError(f'--input: line {number}: has no TAB; write the source, a TAB and the target')
+    try:
+        return source, target, encoding.row(Example(source, target))
+    except UserError as error:
+        raise UserError(f'--input: line {number}: {error}') from None
+
+
+def _score_pairs(pairs, encoding, score, batch_size):
+    answers = [None] * len(pairs)
+    lengths = np.array([max(len(row['inputs']), len(row['targets'])) for _, _, row in pairs])
+    for row_length, places in of_like_length(lengths, batch_size):
+        batch = batching.padded([pairs[place][2] for place in places], row_length, batch_size)
+        totals, log_probs = jax.device_get(score(batch))
+        for place, total, of_tokens in zip(places, totals, log_probs):
+            source, target, row = pairs[place]
+            answers[place] = dict(source=source, target=target, log_prob=float(total),
+                                  tokens=encoding.target_words(row['targets']),
+                                  log_probs=[round(float(p), 4) for p in of_tokens[:len(row['targets'])]])
+    return answers

@@ -1,0 +1,72 @@
+"""The training step of a GPT compiled for eight TPUs, on a machine without any: libtpu brings the compiler."""
+
+import collections
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import ROOT, plain_environment
+
+MESHES = {'data': (8, 1, 1), 'fsdp': (1, 8, 1), 'tensor': (2, 2, 2)}  # sizes of data, fsdp and tensor
+B, T, H, K, L = 8, 128, 2, 128, 1
+SETTINGS = dict(JAX_PLATFORMS='cpu', TPU_SKIP_MDS_QUERY='1', TPU_WORKER_HOSTNAMES='localhost', TPU_ACCELERATOR_TYPE='v5litepod-8')
+
+
+@pytest.fixture(scope='module')
+def programs(tmp_path_factory):
+    """What `main` says of the compiled step on every mesh, from a process in which libtpu finds its settings."""
+    if importlib.util.find_spec('libtpu') is None:
+        pytest.skip("libtpu, the compiler for TPUs, is not installed: pip install 'jax[tpu]'")
+    paths = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
+    done = subprocess.run([sys.executable, __file__, str(tmp_path_factory.mktemp('tpu'))], capture_output=True, text=True,
+                          cwd=ROOT, env=plain_environment() | SETTINGS | dict(PYTHONPATH=paths), timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize('mesh', MESHES)
+def test_the_step_is_compiled_with_the_kernel_forward_and_backward(mesh, programs):
+    """Each layer once forward and twice backward: for the queries, and for the keys and values."""
+    assert programs[mesh]['kernels'] == dict(splash_mha_fwd_residuals=L, splash_mha_dq_no_residuals=L,
+                                             splash_mha_dkv_no_residuals=L)
+    assert programs[mesh]['numbers'] == [B * H * T * K // 8] * L  # of an output: each TPU has its share of rows and heads
+
+
+def main(folder):
+    import jax
+    from jax.experimental import topologies
+    from jax.sharding import AxisType, Mesh
+    import numpy as np
+
+    from seqjax.parallel import AXES, rules, strategies
+    from seqjax.train import RunDirectory, build, make_train_step
+    from tests.tiny import tiny_config, write_text
+
+    chips = np.array(topologies.get_topology_desc(platform='tpu', topology_name='v5e:2x4').devices)
+    config = tiny_config('gpt', data=dict(source=f'file:{write_text(folder / "text.txt")}', batch_size=B, sequence_length=T),
+                         model=dict(width=H * K, heads=H, depth=L, dtype='bfloat16'))
+    facts = {}
+    for name, sizes in MESHES.items():
+        mesh = Mesh(chips.reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
+        strategies.make_mesh = lambda **unused: mesh
+        parts = build(config, RunDirectory(folder))
+        step = make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0)
+        batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=rules.over_batch(mesh)),
+                             parts.training[0])
+        text = parts.strategy.compile(step, parts.target, batch, updates_state=True).run.as_text()
+        calls = re.findall(r'%(splash_\w+?)[.\d]* = \((.*?)\) custom-call\(.*custom_call_target="tpu_custom_call"', text)
+        outputs = [re.search(r'bf16\[([\d,]+)\]', shapes)[1] for kernel, shapes in calls if '_fwd_' in kernel]
+        facts[name] = dict(kernels=collections.Counter(kernel for kernel, _ in calls),
+                           numbers=[math.prod(map(int, output.split(','))) for output in outputs])
+    print(json.dumps(facts))
+
+
+if __name__ == '__main__':
+    main(pathlib.Path(sys.argv[1]))
