@@ -1,0 +1,33 @@
+r"""A string of 30 letters backwards, with attention and without.
+
+What it shows: the bottleneck. Without attention all 30 letters have to go through one state of 256 numbers; with attention the decoder
+looks each of them up.
+
+    python launch.py --config=experiments/reverse.py --workdir=runs/reverse       # both, and comparison.png, by_length.png
+
+Data: random strings of 1 to 30 letters; all of the 1,000 that are tested have 30.
+
+Measured with seed 0 (Python 3.11, jax 0.10.2) on one CPU core, partly beside other work, on strings of 30 letters:
+
+| context | exact match | right letters | minutes |
+|---|---|---|---|
+| attention | 1.000 | 1.000 | 12.2 |
+| mapped | 0.000 | 0.650 | 10.6 |
+
+A GRU, or fewer steps, left 2 to 8 of 1,000 wrong with attention: one letter too few where several are the same.
+"""
+
+from seqjax import config as configs
+
+VARIANTS = ('attention', 'mapped')
+
+
+def get_config(variant='attention'):
+    config = configs.defaults(model='seq2seq')
+    config.task = 'translation'
+    config.data.update(source='reverse', sequence_length=30, batch_size=64, shapes=3)
+    config.model.update(cell='lstm', width=128, embedding=64, bidirectional=True, context=variant)
+    config.train.update(steps=3000, eval_every=750, save_every=1500)
+    config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,
+                            clip_norm=1.0)
+    return config

@@ -1,0 +1,26 @@
+r"""A small T5 that writes what is missing in Python's own source, span by span (Raffel et al. 2020).
+
+What it shows: span corruption. Of every row 15 % are replaced by sentinels, in spans of three tokens on average, and the decoder writes
+each sentinel with what it stands for. A run for translation may begin with it (config.init_from), with the same vocabulary.
+
+    python launch.py --config=experiments/t5_span.py --workdir=runs/t5_span
+    echo 'for i in <extra_id_0>(10):' | python launch.py --workdir=runs/t5_span --mode=generate --input=-
+
+Data: the source of Python's standard library as 1,024 byte pairs.
+
+Scores are not measured yet.
+"""
+
+from seqjax import config as configs
+
+
+def get_config():
+    config = configs.defaults(model='t5')
+    config.task = 'span_corruption'
+    config.data.update(source='python', tokenizer='bpe', vocabulary=1024, shared=True, batch_size=32, sequence_length=64, masked=0.15,
+                       span_length=3.0)
+    config.model.update(width=128, depth=2, heads=4, feed_forward=512)
+    config.train.update(steps=1000, eval_every=500, eval_batches=40, save_every=500)
+    config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=100, final_rate=0.05,
+                            b2=0.98, weight_decay=0.01, clip_norm=1.0)
+    return config
