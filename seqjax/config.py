@@ -108,7 +108,7 @@ def defaults(model):
     config.lora = ConfigDict(dict(  # W + (alpha / rank) a b: only a and b are trained, and what optimizer.freeze='!...' names
         rank=0,                   # 0: off
         alpha=16.0,
-        targets='*/query/kernel,*/key_value/kernel',  # patterns of the kernels W
+        targets='*/query/kernel,*/value/kernel',  # patterns of the kernels W
     ))
     config.parallel = ConfigDict(dict(
         strategy='jit',           # 'jit' (sharded) or 'pmap' (data parallel)

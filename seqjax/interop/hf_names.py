@@ -4,7 +4,7 @@
     Linear [out, in]                          kernel [in, out], where `in` and `out` may be several axes, as [D, H, K]
     Conv1D of GPT-2 [in, out]                 kernel [in, out]
     c_attn of GPT-2 [D, 3 D]                  query, key and value, one after another
-    key, value [G K, D]                       key_value [D, 2, G, K], which `hf_weights` takes apart into key and value
+    key, value [G K, D]                       key, value [D, G, K]
     gate_proj, wi_0                           feed_forward/in, what the activation is of
     up_proj, wi_1                             feed_forward/gate
 """

@@ -1,6 +1,6 @@
 """From the tensors of Hugging Face's files to our parameters and back, without the loss of a bit.
 
-Our parameters are {path: array} here, with key_value taken apart into key and value and scanned layers into blocks.
+Our parameters are {path: array} here, with scanned layers taken apart into blocks.
 """
 
 import dataclasses
@@ -135,7 +135,7 @@ def to_params(kind, model, architecture, tensors, record, problems):
     known = {link.name for link in expected}
     problems += [f'not expected: {record.names[name]} {list(array.shape)}' for name, array in tensors.items()
                  if name not in known]
-    return {} if problems else traverse_util.unflatten_dict(_join(found), sep='/')
+    return {} if problems else traverse_util.unflatten_dict(found, sep='/')
 
 
 def to_tensors(kind, model, architecture, params, record, problems):
@@ -220,37 +220,13 @@ def _shapes(model):
 
 
 def _split(flat):
-    """Layers that are scanned become blocks, and key_value becomes key and value."""
+    """Layers that are scanned become blocks."""
     found = {}
     for path, leaf in flat.items():
-        for block, array in _blocks(path, leaf):
-            if '/key_value/' in block:
-                axis = 1 if block.endswith('/kernel') else 0
-                for n, part in enumerate(('key', 'value')):
-                    found[block.replace('/key_value/', f'/{part}/')] = _at(array, axis, n)
-            else:
-                found[block] = array
+        if '/blocks/' not in path:
+            found[path] = leaf
+            continue
+        abstract = isinstance(leaf, jax.ShapeDtypeStruct)
+        layers = leaf.shape[0] * [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)] if abstract else np.asarray(leaf)
+        found.update((path.replace('/blocks/', f'/block_{number}/'), layer) for number, layer in enumerate(layers))
     return found
-
-
-def _blocks(path, leaf):
-    if '/blocks/' not in path:
-        return [(path, leaf)]
-    return [(path.replace('/blocks/', f'/block_{layer}/'), _at(leaf, 0, layer)) for layer in range(leaf.shape[0])]
-
-
-def _at(array, axis, n):
-    """Element n along an axis, of an array or of a shape."""
-    if isinstance(array, jax.ShapeDtypeStruct):
-        return jax.ShapeDtypeStruct((*array.shape[:axis], *array.shape[axis + 1:]), array.dtype)
-    return np.take(np.asarray(array), n, axis=axis)
-
-
-def _join(found):
-    """The other way: key and value become key_value."""
-    joined = {path: array for path, array in found.items() if '/key/' not in path and '/value/' not in path}
-    for path, key in found.items():
-        if '/key/' in path:
-            both = key, found[path.replace('/key/', '/value/')]
-            joined[path.replace('/key/', '/key_value/')] = np.stack(both, axis=1 if path.endswith('/kernel') else 0)
-    return joined

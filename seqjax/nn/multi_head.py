@@ -60,7 +60,7 @@ class MultiHeadAttention(nn.Module):
         H, G, K = self.heads, self._key_heads, self._head_width
         same = dict(bias=self.bias, dtype=self.dtype)
         self.query = Projection((H, K), ('embed', 'heads', None), kernel_init=self.query_init or self.kernel_init, **same)
-        self.key_value = Projection((2, G, K), ('embed', None, 'heads', None), kernel_init=self.kernel_init, **same)
+        self.key, self.value = (Projection((G, K), ('embed', 'heads', None), kernel_init=self.kernel_init, **same) for _ in range(2))
         self.out = Projection((self.width,), ('heads', None, 'embed'), contract=2, kernel_init=self.out_init, **same)
 
     def __call__(self, x, where=Where(), cache=None, *, train=False):
@@ -75,8 +75,7 @@ class MultiHeadAttention(nn.Module):
 
     def read(self, x):
         """(keys, values) of x, [B, S, G, K] each."""
-        both = self.key_value(x)  # [B, S, 2, G, K]
-        return both[:, :, 0], both[:, :, 1]
+        return self.key(x), self.value(x)
 
     @nn.nowrap
     def empty_cache(self, rows, slots):

@@ -36,7 +36,8 @@ def multiply(x, kernel, contract=1):
 class Projection(nn.Module):
     """y = x W + b over the last axes of x: `Projection((H, K), ...)` maps [..., D] to [..., H, K].
 
-    features: the axes made. axes: logical names of the kernel's axes, contracted ones first; `contract` is how many.
+    features: the axes made. axes: logical names of the kernel's axes, contracted ones first; `contract` is how many. An axis
+    that a mesh cuts comes first among those contracted and among those made, for they are merged: one product, no gather.
     """
 
     features: Sequence[int]
@@ -50,18 +51,11 @@ class Projection(nn.Module):
     def __call__(self, x):
         shape = (*x.shape[x.ndim - self.contract:], *self.features)
         kernel = self.param('kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
-        y = self._multiply(x.astype(self.dtype), kernel.astype(self.dtype))
+        y = multiply(x.astype(self.dtype), kernel.astype(self.dtype), self.contract)
         if self.bias:
             names = tuple(self.axes[self.contract:])
             y += self.param('bias', partitioned(nn.initializers.zeros, names), tuple(self.features)).astype(self.dtype)
         return y
-
-    def _multiply(self, x, kernel):
-        c = self.contract
-        if len(self.features) == 1 or self.axes[c] is not None:
-            return multiply(x, kernel, c)
-        # A mesh may cut the axes made after this one, and an axis that is cut must come first among those that are merged.
-        return jnp.stack([multiply(x, part, c) for part in jnp.moveaxis(kernel, c, 0)], axis=x.ndim - c)
 
 
 class Embedding(nn.Module):

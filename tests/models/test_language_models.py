@@ -61,8 +61,8 @@ def torch_gpt(torch, params, tokens):
     for layer in range(L):
         block = params['decoder'][f'block_{layer}']
         seen = norm(block['attention_norm'], x)
-        parts = linear(block['attention']['query'], seen, D, D), *linear(block['attention']['key_value'], seen, D, 2 * D).chunk(2, -1)
-        query, key, value = (part.unflatten(-1, (H, -1)).transpose(1, 2) for part in parts)
+        query, key, value = (linear(block['attention'][part], seen, D, D).unflatten(-1, (H, -1)).transpose(1, 2)
+                             for part in ('query', 'key', 'value'))
         y = F.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2)
         x = x + linear(block['attention']['out'], y, D, D)
         y = F.gelu(linear(block['feed_forward']['in'], norm(block['feed_forward_norm'], x), D, 4 * D))

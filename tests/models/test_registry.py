@@ -130,6 +130,6 @@ def test_residual_projections_start_smaller_the_deeper_the_model():
     params = jax.device_get(linen.unbox(jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 2), jnp.int32))['params']))
     for layer in range(2):
         block = params['decoder'][f'block_{layer}']
-        for part, first in (('attention', 'key_value'), ('feed_forward', 'in')):
+        for part, first in (('attention', 'key'), ('feed_forward', 'in')):
             np.testing.assert_allclose(np.std(block[part][first]['kernel']), 0.02, rtol=0.1)
             np.testing.assert_allclose(np.std(block[part]['out']['kernel']), 0.02 / 2, rtol=0.1)

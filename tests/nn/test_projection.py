@@ -48,14 +48,14 @@ def test_gradients_of_a_projection_are_those_of_its_equation_backwards_forwards_
                                [np.einsum(equation, x, each) for each in (kernel, dk)], atol=1e-5)
 
 
-def test_a_projection_to_keys_and_values_leaves_heads_on_their_devices():
-    """The axis of size 2 stands before the heads that a mesh cuts: a product over merged axes would gather the kernel."""
+def test_heads_that_a_mesh_cuts_stay_on_their_devices():
+    """A product over merged axes would gather the kernel if the heads were not the first of those made."""
     mesh = jax.make_mesh((2,), ('tensor',), axis_types=(AxisType.Auto,), devices=jax.devices()[:2])
     on = lambda *places: NamedSharding(mesh, PartitionSpec(*places))
-    layer, x = nn.Projection((2, 4, 3), ('embed', None, 'heads', None), bias=False), jnp.zeros((2, 5, 8))
-    kernel = jax.ShapeDtypeStruct((8, 2, 4, 3), jnp.float32, sharding=on(None, None, 'tensor'))
+    layer, x = nn.Projection((4, 3), ('embed', 'heads', None), bias=False), jnp.zeros((2, 5, 8))
+    kernel = jax.ShapeDtypeStruct((8, 4, 3), jnp.float32, sharding=on(None, 'tensor'))
     gradient = jax.jit(jax.value_and_grad(lambda kernel, x: (layer.apply({'params': dict(kernel=kernel)}, x) ** 2).sum()),
-                       in_shardings=(on(None, None, 'tensor'), on()), out_shardings=(on(), on(None, None, 'tensor')))
+                       in_shardings=(on(None, 'tensor'), on()), out_shardings=(on(), on(None, 'tensor')))
     text = gradient.lower(kernel, x).compile().as_text()
     assert 'all-gather' not in text and 'all-to-all' not in text and 'all-reduce' in text  # of the sum
 

@@ -196,7 +196,7 @@ def test_moments_of_another_shape_than_their_parameter_are_replicated(tmp_path):
 def test_an_axis_that_does_not_divide_stays_whole(tmp_path):
     config = config_on(tmp_path, 'gpt', data=1, tensor=8)  # 2 heads cannot be cut in 8, the feed-forward width can
     state = build(config, RunDirectory(tmp_path)).initial_state(config)
-    assert state.params['decoder']['block_0']['attention']['key_value']['kernel'].sharding.is_fully_replicated
+    assert state.params['decoder']['block_0']['attention']['key']['kernel'].sharding.is_fully_replicated
     assert not state.params['decoder']['block_0']['feed_forward']['in']['kernel'].sharding.is_fully_replicated
 
 

@@ -31,8 +31,8 @@ def rms_norm(params, x, epsilon=1e-5):
 def attention(params, x, mask, memory=None, bias=0.0, rotate=lambda part: part, scale=None):
     """mask: [B, T, S]; bias: [H, T, S]; memory: what keys and values are made of, x where it is None."""
     query = rotate(project(params['query'], x))  # [B, T, H, K]
-    both = project(params['key_value'], x if memory is None else memory)
-    key, value = rotate(both[:, :, 0]), both[:, :, 1]
+    memory = x if memory is None else memory
+    key, value = rotate(project(params['key'], memory)), project(params['value'], memory)
     B, T, H, K = query.shape
     group = H // key.shape[2]
     out = np.zeros((B, T, H, K))

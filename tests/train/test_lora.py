@@ -16,7 +16,7 @@ from seqjax.train.modes import find_checkpoint, restore_parameters
 from tests.tiny import tiny_config, write_text
 from tests.train.test_averaging import arrays_of
 
-L, D, H, K, G, F = 3, 6, 2, 3, 2, 5
+L, D, H, K, F = 3, 6, 2, 3, 5
 
 
 class Toy(linen.Module):
@@ -37,9 +37,9 @@ class Layer(linen.Module):
     @linen.compact
     def __call__(self, x, _):
         query = nn.Projection((H, K), ('embed', 'heads', None), name='query')(x)
-        both = nn.Projection((2, G, K), ('embed', None, 'heads', None), name='key_value')(x)
+        value = nn.Projection((H, K), ('embed', 'heads', None), name='value')(x)
         out = nn.Projection((D,), ('heads', None, 'embed'), contract=2, name='out')
-        return x + out(query + both.sum(axis=-3)), None
+        return x + out(query + value), None
 
 
 def options(**fields):
@@ -66,7 +66,7 @@ def random_like(tree, seed=0):
 def test_it_knows_which_axes_a_kernel_sums_over(stacked):
     _, found = toy(stacked)
     s = int(stacked)
-    assert found.adapted == {'layer/query/kernel': Axes(s, s + 1), 'layer/key_value/kernel': Axes(s, s + 1),
+    assert found.adapted == {'layer/query/kernel': Axes(s, s + 1), 'layer/value/kernel': Axes(s, s + 1),
                              'layer/out/kernel': Axes(s, s + 2), 'matrix': Axes(0, 1)}
 
 
@@ -94,8 +94,8 @@ def test_a_and_b_have_the_axes_that_they_share_with_the_kernel():
     assert names == {
         'layer/query/kernel_lora/a': (('layers', 'embed', None), (L, D, 2)),
         'layer/query/kernel_lora/b': (('layers', None, 'heads', None), (L, 2, H, K)),
-        'layer/key_value/kernel_lora/a': (('layers', 'embed', None), (L, D, 2)),
-        'layer/key_value/kernel_lora/b': (('layers', None, None, 'heads', None), (L, 2, 2, G, K)),
+        'layer/value/kernel_lora/a': (('layers', 'embed', None), (L, D, 2)),
+        'layer/value/kernel_lora/b': (('layers', None, 'heads', None), (L, 2, H, K)),
         'layer/out/kernel_lora/a': (('layers', 'heads', None, None), (L, H, K, 2)),
         'layer/out/kernel_lora/b': (('layers', None, 'embed'), (L, 2, D)),
         'matrix_lora/a': ((None, None), (D, 2)),
@@ -114,11 +114,11 @@ def test_it_starts_as_the_model_without_and_a_keeps_the_size_of_what_it_reads():
 
 @pytest.mark.parametrize('fields, sentence', [
     (dict(targets='*/qkv/kernel'), "lora.targets='*/qkv/kernel': matches no linear map of the model; there are: "
-     'layer/key_value/kernel, layer/out/kernel, layer/query/kernel, matrix'),
+     'layer/out/kernel, layer/query/kernel, layer/value/kernel, matrix'),
     (dict(targets='matrix,vector'), "lora.targets='vector': matches no linear map of the model; there are: "
-     'layer/key_value/kernel, layer/out/kernel, layer/query/kernel, matrix'),
+     'layer/out/kernel, layer/query/kernel, layer/value/kernel, matrix'),
     (dict(targets=''), "lora.targets='': matches no linear map of the model; there are: "
-     'layer/key_value/kernel, layer/out/kernel, layer/query/kernel, matrix'),
+     'layer/out/kernel, layer/query/kernel, layer/value/kernel, matrix'),
     (dict(rank=6, targets='matrix'), 'lora.rank=6: is more than matrix has, which maps 6 numbers to 5; choose at most 5'),
 ])
 def test_what_cannot_be_adapted_is_refused(fields, sentence):
@@ -147,7 +147,7 @@ def test_of_a_run_only_a_and_b_move_and_what_the_config_adds_to_them(run):
     moved = {path for path, x in first.items() if x.tobytes() != last[f'params/{path}'].tobytes()}
     assert moved == {path for path in first if 'norm' in path or 'lora' in path}
     assert {path.rpartition('/')[0] for path in moved if 'lora' in path} == {
-        f'decoder/block_0/attention/{name}/kernel_lora' for name in ('query', 'key_value')}
+        f'decoder/block_0/attention/{name}/kernel_lora' for name in ('query', 'value')}
     shapes = sorted(x.shape for path, x in last.items() if path.startswith('opt_state') and x.ndim)
     assert shapes == sorted(2 * [first[path].shape for path in moved])  # two moments each, and of nothing else
 
@@ -212,7 +212,7 @@ def test_another_run_begins_with_the_merged_parameters(run, tmp_path):
     origin = transfer.find_origin(config, RunDirectory(tmp_path))
     parts = train.build(config, RunDirectory(tmp_path), origin)
     start = transfer.make_start(config, origin, parts)
-    assert list(start.describe()) == [f'begins with {workdir}, step 6: 18 parameters taken, 0 new']
+    assert list(start.describe()) == [f'begins with {workdir}, step 6: 20 parameters taken, 0 new']
     state = parts.initial_state(config, start.parameters())
     for path, x in plain(last, 8.0).items():
         np.testing.assert_allclose(paths.by_path(state.params)[path], x, rtol=1e-5, atol=1e-7, err_msg=path)
