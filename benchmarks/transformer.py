@@ -1,19 +1,23 @@
-"""A GPT, trained and asked to write: seqjax beside a torch GPT and beside transformers' GPT-2, in one run, as ratios.
+r"""A GPT, trained and asked to write: seqjax beside a torch GPT and beside transformers' GPT-2, in one run, as ratios.
 
-    python benchmarks/transformer.py [--rounds=15] [--threads=2] [--clock=wall] [--sizes=small,large] [--parts=training,writing]
+    python benchmarks/transformer.py [--rounds=15] [--threads=2] [--clock=wall] [--sizes=small,large] \
+        [--parts=training,products,writing]
 
 `training` is the whole step that `launch.py` runs: loss, gradient, clipping, AdamW, and for seqjax also its checks that the
 numbers are finite. `torch` is the model that nanoGPT trains, written here once more: fused attention, no bias, one table for
 tokens in and out; `transformers` is `GPT2LMHeadModel` with the same sizes, activation and attention. Both use torch's fused
 AdamW. All three see the same batch again and again; their last losses are in the report.
 
+`products` are the products of matrices of such a step and nothing else, by XLA and by torch: forwards, and backwards for what
+each reads and for its kernel. What is left of a step is everything else.
+
 `writing` is greedy: `decode.generate` beside `generate` of transformers, one text of 16 tokens continued by 128, both with a
 cache of keys and values. Weights are random.
 
 Every round times each system once, in turn, so that a busy machine slows all of them; the figure is the median over the
 rounds. --clock=cpu counts the seconds of the processor and takes the least of them: for a machine that others use too,
-best with --threads=1. What compiles is not counted. Ratios above 1 mean that seqjax is faster.
-Needs the extras test and benchmark. Measured: docs/speed.md.
+best with --threads=1. Freed memory is kept, for all of them, as launch.py does. What compiles is not counted. Ratios above 1 mean that seqjax is faster.
+Needs the extras test and benchmark. Measured: docs/transformers.md.
 """
 
 import argparse
@@ -31,7 +35,7 @@ import optax
 import torch
 import transformers
 
-from seqjax import config as configs, decode, models, tasks
+from seqjax import config as configs, decode, models, parallel, tasks
 from seqjax.train import create_state, make_optimizer, make_train_step
 
 V = 65
@@ -161,6 +165,19 @@ def training(B, T, fields):
     return runs, B * T, check
 
 
+def products(B, T, fields):
+    rng, D = np.random.default_rng(0), fields['width']
+    shapes = fields['depth'] * [(D, D), (D, D), (D, D), (D, D), (D, 4 * D), (4 * D, D)] + [(D, V)]
+    draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+    arrays = [(draw(B * T, inner), draw(inner, outer), draw(B * T, outer)) for inner, outer in shapes]
+    all_three = lambda arrays: [(x @ kernel, d_y @ kernel.T, x.T @ d_y) for x, kernel, d_y in arrays]
+    on_device, tensors = jax.device_put(arrays), [[torch.from_numpy(x) for x in three] for three in arrays]
+    compiled = jax.jit(all_three)
+    runs = {'seqjax': lambda: jax.block_until_ready(compiled(on_device)), 'torch': lambda: all_three(tensors)}
+    operations = sum(6 * B * T * inner * outer for inner, outer in shapes)
+    return runs, B * T, lambda last: dict(operations=operations)
+
+
 def writing(B, T, fields):
     del B, T  # one text, as long as it takes
     prompt = np.random.default_rng(0).integers(V, size=PROMPT).astype(np.int32)
@@ -193,17 +210,18 @@ def main():
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--clock', choices=['wall', 'cpu'], default='wall')
     parser.add_argument('--sizes', type=names, default=list(SIZES))
-    parser.add_argument('--parts', type=names, default=['training', 'writing'])
+    parser.add_argument('--parts', type=names, default=['training', 'products', 'writing'])
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:options.threads])  # XLA has a thread for every core it may use
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
+    parallel.keep_freed_memory()
 
     report = dict(jax=jax.__version__, torch=torch.__version__, transformers=transformers.__version__, clock=options.clock,
                   threads=(torch.get_num_threads(), len(os.sched_getaffinity(0))), load_before=os.getloadavg()[0])
     for part in options.parts:
         for size in options.sizes:
-            runs, tokens, check = dict(training=training, writing=writing)[part](*SIZES[size])
+            runs, tokens, check = dict(training=training, products=products, writing=writing)[part](*SIZES[size])
             seconds, last = measure(runs, options.rounds, options.clock == 'cpu')
             report[f'{part}_{size}'] = dict(
                 milliseconds={system: round(1e3 * taken, 1) for system, taken in seconds.items()},

@@ -40,7 +40,7 @@ def test_every_dependency_has_its_reason():
 @pytest.mark.parametrize('page, prints', [
     ('README.md', 'models in JAX'),  # it has learned the page
     ('docs/recurrent.md', '(4, 20, 16)'),
-    ('docs/complexity.md', 'r = 1024: 1.17 times 4 r n d'),
+    ('docs/complexity.md', 'r = 64: 1.99 times 4 r n d'),
     ('docs/tasks.md', 'good'),
     ('docs/transformers.md', '174,604,259,328\n(2, 100, 64)'),
     ('docs/weights_from_torch.md', 'True\n<All keys matched successfully>'),

@@ -139,8 +139,7 @@ def _look(plan, inputs, pair, m):
     scores = _scores(plan, inputs, pair)
     m = jnp.maximum(scores.max(-1, keepdims=True), m)
     weights = jnp.exp(scores - m)
-    total = jnp.einsum('bgrts,bgsm->bgrtm', _drop(plan, inputs, pair, weights).astype(value.dtype), value,
-                       preferred_element_type=jnp.float32)
+    total = _product('bgts,bgsm->bgtm', _drop(plan, inputs, pair, weights).astype(value.dtype), value)
     return m, weights.sum(-1, keepdims=True), total
 
 
@@ -148,23 +147,22 @@ def _look_back(plan, inputs, pair, d_out, logsumexp, along):
     """Gradients of the queries, keys, values and the bias that come from a pair, in float32."""
     query, d_out, logsumexp, along = (_cut(x, pair[0], plan.T) for x in (inputs.query, d_out, logsumexp, along))
     key, value = (_cut(x, pair[1], plan.S) for x in (inputs.key, inputs.value))
-    einsum = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
     weights = jnp.exp(_scores(plan, inputs, pair) - logsumexp)
-    d_value = einsum('bgrts,bgrtm->bgsm', _drop(plan, inputs, pair, weights).astype(value.dtype), d_out)
-    d_weights = _drop(plan, inputs, pair, einsum('bgrtm,bgsm->bgrts', d_out, value))
+    d_value = _product('bgts,bgtm->bgsm', _drop(plan, inputs, pair, weights).astype(value.dtype), d_out)
+    d_weights = _drop(plan, inputs, pair, _product('bgtm,bgsm->bgts', d_out, value))
     d_scores = weights * (d_weights - along)
     of_bias = functools.partial(_bias, plan, inputs, pair)
     d_bias = None if inputs.bias is None else jax.vjp(of_bias, inputs.bias)[1](d_scores)[0]
     d_scores = d_scores.astype(query.dtype)
-    d_query = einsum('bgrts,bgsk->bgrtk', d_scores, key) * plan.scale
-    d_key = einsum('bgrts,bgrtk->bgsk', d_scores, query) * plan.scale
+    d_query = _product('bgts,bgsk->bgtk', d_scores, key) * plan.scale
+    d_key = _product('bgts,bgtk->bgsk', d_scores, query) * plan.scale
     return d_query, d_key, d_value, d_bias
 
 
 def _scores(plan, inputs, pair):
     """[B, G, R, T, S] of a pair, in float32; -inf where a query may not look."""
     query, key = _cut(inputs.query, pair[0], plan.T), _cut(inputs.key, pair[1], plan.S)
-    scores = jnp.einsum('bgrtk,bgsk->bgrts', query, key, preferred_element_type=jnp.float32) * plan.scale
+    scores = _product('bgtk,bgsk->bgts', query, key) * plan.scale
     if inputs.bias is not None:
         scores += _bias(plan, inputs, pair, inputs.bias)
     seen = inputs.mask.block(pair[0], plan.T, pair[1], plan.S)
@@ -186,6 +184,14 @@ def _drop(plan, inputs, pair, weights):
     B, G, R = weights.shape[:3]
     stay = kept(inputs.seeds, plan.dropout, B, G * R, pair[0], plan.T, pair[1], plan.S).reshape(weights.shape)
     return jnp.where(stay, weights / (1 - plan.dropout), 0)
+
+
+def _product(equation, *arrays):
+    """An einsum in float32, for which R heads of T steps are R T steps: an axis of their own would cost XLA time on a CPU."""
+    R, T = next(x.shape[2:4] for x in arrays if x.ndim == 5)
+    flat = (x.reshape(*x.shape[:2], R * T, -1) if x.ndim == 5 else x for x in arrays)
+    y = jnp.einsum(equation, *flat, preferred_element_type=jnp.float32)
+    return y.reshape(*y.shape[:2], R, T, -1) if 't' in equation[-4:] else y
 
 
 def _places(plan):

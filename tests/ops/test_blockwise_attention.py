@@ -1,4 +1,4 @@
-"""Attention plain and block by block against loops in numpy: kinds x masks x biases, values and gradients."""
+"""Attention plain, in parts and block by block against loops in numpy: kinds x masks x biases, values and gradients."""
 
 import functools
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqjax import ops
-from seqjax.ops import blockwise_attention
+from seqjax.ops import attention, blockwise_attention
 from tests.reference import attention as reference
 
 B, T, H, G, K, M = 2, 13, 4, 2, 3, 5
@@ -16,14 +16,15 @@ KINDS = {'full': {}, 'causal': dict(causal=True), 'causal window': dict(causal=T
 MASKS = {'no mask': {}, 'lengths': dict(lengths=[5, 0]), 'segments': dict(segments=[[0] * 6 + [1] * 7, [2] + [3] * 12]),
          'both': dict(lengths=[11, 13], segments=[[0] * 8 + [1] * 5, [1] * 13]), 'start': dict(start=[0, 4], lengths=[17, 8]),
          'prefix': dict(prefix=[6, 0])}
-FORMS = 'plain', 'blockwise'
+FORMS = 'plain', 'in_parts', 'blockwise'
 TABLE = [(kind, mask, bool(number % 2)) for number, (kind, mask) in enumerate((k, m) for k in KINDS for m in MASKS)
          if kind != 'full' or mask != 'prefix']
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Three blocks, the last of them not full."""
+    """Three blocks, or parts, the last of them not full."""
+    monkeypatch.setattr(attention, 'SMALL', 5)
     monkeypatch.setattr(blockwise_attention, 'SMALLEST', 5)
     monkeypatch.setattr(blockwise_attention, 'LARGEST', 5)
 
@@ -67,29 +68,44 @@ def test_values_and_gradients_equal_loops(kind, mask, biased, form):
     assert not np.any(actual[0][blind]) and not np.any(actual[1][blind])
 
 
+@pytest.mark.parametrize('form', FORMS[1:])
 @pytest.mark.parametrize('T, S', [(3, 14), (14, 3)])
-def test_queries_and_keys_of_different_numbers(T, S):
+def test_queries_and_keys_of_different_numbers(T, S, form):
     query, key, value, d_out, _ = draw(1, T, S)
     facts = dict(lengths=[2, 3])
     expected = reference.attend_and_gradients(query, key, value, reference.seen(B, H, T, S, **facts), d_out)
-    for here, there in zip(run(query, key, value, d_out, None, make_mask(facts)), expected):
+    for here, there in zip(run(query, key, value, d_out, None, make_mask(facts), form), expected):
         if here is not None:
             np.testing.assert_allclose(here, there, atol=5e-6)
 
 
-def test_dropout_is_that_of_plain_attention_to_the_last_weight():
+@pytest.mark.parametrize('form', FORMS[1:])
+def test_dropout_is_that_of_plain_attention_to_the_last_weight(form):
     *arrays, bias = draw(2)
     mask = ops.Mask(causal=True)
-    result = run(*arrays, bias, mask, dropout=0.4)
+    result = run(*arrays, bias, mask, form, 0.4)
     for here, there in zip(result, run(*arrays, bias, mask, 'plain', 0.4)):
         np.testing.assert_allclose(here, there, atol=5e-6)
-    assert np.abs(result[0] - run(*arrays, bias, mask)[0]).max() > 0.1
+    assert np.abs(result[0] - run(*arrays, bias, mask, form)[0]).max() > 0.1
 
 
-def test_bfloat16_comes_close_and_stays_bfloat16():
+@pytest.mark.parametrize('form', FORMS)
+def test_queries_past_a_window_see_nothing(form):
+    """Of 14 queries and 3 keys, a causal window of 2 leaves those from step 4 on without a key."""
+    query, key, value, d_out, _ = draw(6, 14, 3)
+    expected = reference.attend_and_gradients(query, key, value, reference.seen(B, H, 14, 3, causal=True, window=2), d_out)
+    result = run(query, key, value, d_out, None, ops.Mask(causal=True, window=2), form)
+    for here, there in zip(result, expected):
+        if here is not None:
+            np.testing.assert_allclose(here, there, atol=5e-6)
+    assert not np.any(result[0][:, 4:]) and np.any(result[0][:, :4])
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_bfloat16_comes_close_and_stays_bfloat16(form):
     query, key, value, d_out, bias = draw(3)
     low = [jnp.asarray(x, jnp.bfloat16) for x in (query, key, value, d_out)]
-    result = run(*low, bias, ops.Mask(causal=True))
+    result = run(*low, bias, ops.Mask(causal=True), form)
     assert [x.dtype for x in result] == 4 * [jnp.bfloat16] + [jnp.float32]
     seen = reference.seen(B, H, T, T, causal=True)
     exact = reference.attend_and_gradients(*(np.float32(x) for x in low[:3]), seen, np.float32(low[3]), bias)
@@ -97,11 +113,12 @@ def test_bfloat16_comes_close_and_stays_bfloat16():
         np.testing.assert_allclose(np.float32(here), there, atol=0.02 * np.abs(there).max())
 
 
-def test_scores_too_large_for_exp_are_no_trouble():
+@pytest.mark.parametrize('form', FORMS)
+def test_scores_too_large_for_exp_are_no_trouble(form):
     query, key, value, d_out, _ = draw(4)
     seen = reference.seen(B, H, T, T, causal=True)
     expected = reference.attend_and_gradients(1e3 * query, key, value, seen, d_out)
-    result = run(1e3 * query, key, value, d_out, None, ops.Mask(causal=True))
+    result = run(1e3 * query, key, value, d_out, None, ops.Mask(causal=True), form)
     np.testing.assert_allclose(result[0], expected[0], atol=1e-3)
     assert all(np.isfinite(x).all() for x in result if x is not None)
 
