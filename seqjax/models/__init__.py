@@ -52,8 +52,10 @@ def is_recurrent(name, chosen):
 def width_multiple(name, chosen):
     """What the width of model `name` must be a multiple of: attention has heads of one size, and positions in pairs."""
     values = {**fields(name), **chosen}
-    attends = issubclass(MODELS[name], TransformerFields) or values.get('encoder') == 'attention'
-    return math.lcm(2, values['heads']) if attends else 1
+    if not issubclass(MODELS[name], TransformerFields) and values.get('encoder') != 'attention':
+        return 1
+    heads = 1 if values.get('head_width') else values['heads']
+    return 2 * heads if values.get('positions') == 'rotary' else math.lcm(2, heads)
 
 
 def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, characters=None, table=None,

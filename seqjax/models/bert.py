@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
-from seqjax.models.transformer_fields import TransformerFields, kernel_init, make_embedding, make_positions, make_stack, only
+from seqjax.models.transformer_fields import (TransformerFields, kernel_init, make_embedding, make_positions, make_stack, only,
+                                              placed)
 from seqjax.special_tokens import END
 
 
@@ -74,11 +75,11 @@ class BERT(TransformerFields):
         T = inputs.shape[1]
         if self.context_length is not None and T > self.context_length:
             raise ValueError(f'{T} tokens in a row, and context_length={self.context_length}')
-        x, steps = self.embedding(inputs), jnp.arange(T) if steps is None else steps
-        positions = self.place(steps, T)
+        steps = jnp.arange(T) if steps is None else steps
+        x = placed(self.embedding(inputs), self.place(steps), self.positions)
         if self.typed:
             x = x + self.types(texts(inputs) if types is None else types)
-        x = self.embedding_norm(x if positions is None else x + positions)
+        x = self.embedding_norm(x)
         mask = only(ops.Mask(window=self.window, lengths=lengths), seen, T)
         where = nn.Where(mask, self.place.bias(T), steps)
         return self.encoder(self.drop(x, deterministic=not train), where, train=train)[0]

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError, refuse_unused
-from seqjax.models.transformer_fields import TransformerFields, kernel_init, make_embedding, make_positions, make_stack, only
+from seqjax.models.transformer_fields import (TransformerFields, cache_slots, kernel_init, make_embedding, make_positions, make_stack,
+                                              only, placed)
 
 
 class DecoderOnly(TransformerFields):
@@ -50,7 +51,7 @@ class DecoderOnly(TransformerFields):
             steps = jnp.arange(T) if segments is None else ops.steps_of_segments(segments)
         mask = ops.Mask(causal=True, window=self.window, segments=segments, prefix=prefix, lengths=lengths)
         where = nn.Where(only(mask, seen, T), self.place.bias(T), steps)
-        x, caches, _ = self.decoder(self._embed(tokens, steps, T, train), where, train=train)
+        x, caches, _ = self.decoder(self._embed(tokens, steps, train), where, train=train)
         return x, caches
 
     @linen.nowrap
@@ -63,27 +64,17 @@ class DecoderOnly(TransformerFields):
         """Reads tokens [B, T] (row b only up to lengths[b]) and returns (state, logits [B, T, V])."""
         (caches, position), T = state, tokens.shape[1]
         steps = position[:, None] + jnp.arange(T)  # [B, T]
-        slots = self._slots(caches, T)
-        where = nn.Where(ops.Mask(causal=True, window=self.window), self.place.bias(slots), steps, position, lengths)
-        x, caches, _ = self.decoder(self._embed(tokens, steps, self.context_length or slots, False), where, caches)
+        bias = self.place.bias(cache_slots(self, caches))
+        where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths)
+        x, caches, _ = self.decoder(self._embed(tokens, steps, False), where, caches)
         return (caches, position + (T if lengths is None else lengths)), self.score(x)
 
-    def _embed(self, tokens, steps, longest, train):
-        x, positions = self.embedding(tokens), self.place(steps, longest)  # [B, T, D]
-        if self.positions == 'sinusoidal':
-            x = x * jnp.asarray(self.width ** 0.5, x.dtype)  # the sines have size 1 (Vaswani et al. 2017, section 3.4)
-        return self.drop(x if positions is None else x + positions, deterministic=not train)
+    def _embed(self, tokens, steps, train):
+        return self.drop(placed(self.embedding(tokens), self.place(steps), self.positions), deterministic=not train)
 
     def score(self, x):
         """Logits [B, T, V] of what the last layer says."""
         return self.embedding.attend(x) if self.tie else self.output(x)
-
-    @linen.nowrap
-    def _slots(self, caches, T):
-        """How many steps the caches have room for. The state of linear attention has no slots, and needs none."""
-        if self.attention == 'linear':
-            return self.context_length or T
-        return caches[0].shape[2] if self.scan else caches[0][0].shape[1]
 
     @linen.nowrap
     def _check_length(self, T, what='{} tokens in a row'):

@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.models.transformer_fields import TransformerFields, kernel_init, make_embedding, make_positions, make_stack, only
+from seqjax.errors import FieldError
+from seqjax.models.transformer_fields import (TransformerFields, cache_slots, kernel_init, make_embedding, make_positions, make_stack,
+                                              only, placed)
 from seqjax.special_tokens import START
 
 
@@ -46,6 +48,14 @@ class EncoderDecoder(TransformerFields):
 
     tasks = ('translation', 'span_corruption')
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.decoder_depth < 0:
+            raise FieldError('decoder_depth', self.decoder_depth, 'must be at least 0; 0: as many layers as the encoder')
+        if self.positions == 'learned':
+            raise FieldError('positions', 'learned', "needs a length that no row exceeds, which translations do not have; take "
+                             "'sinusoidal', 'relative' or another")
+
     def setup(self):
         V, dtype = self.target_vocabulary or self.vocabulary, jnp.dtype(self.dtype)
         self.target_embedding = make_embedding(self, V)
@@ -76,7 +86,7 @@ class EncoderDecoder(TransformerFields):
         steps = jnp.arange(S)
         mask = only(ops.Mask(window=self.window, lengths=lengths), seen, S)
         where = nn.Where(mask, self.source_place.bias(S), steps)
-        x = self._embed(self.source_embedding, self.source_place, inputs, steps, S, train)
+        x = self._embed(self.source_embedding, self.source_place, inputs, steps, train)
         return self.encoder(x, where, train=train)[0]
 
     def begin(self, inputs, lengths=None, max_length=64, *, train=False):
@@ -89,11 +99,11 @@ class EncoderDecoder(TransformerFields):
 
     def step(self, memory, state, tokens):
         """Reads one token of each of N = B k hypotheses, those of a row next to each other: (state, logits [N, V])."""
-        slots = self._slots(state.caches)
         steps = state.position[:, None]  # [N, 1]
-        where = nn.Where(ops.Mask(causal=True, window=self.window), self.target_place.bias(slots), steps, state.position,
+        bias = self.target_place.bias(cache_slots(self, state.caches))
+        where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, state.position,
                          source=ops.Mask(lengths=memory.lengths))
-        x = self._embed(self.target_embedding, self.target_place, tokens[:, None], steps, slots, False)
+        x = self._embed(self.target_embedding, self.target_place, tokens[:, None], steps, False)
         x, caches, weights = self.decoder(x, where, state.caches, memory.layers, look=True)
         return DecoderState(caches, state.position + 1, weights[:, 0]), self.score(x)[:, 0]
 
@@ -114,26 +124,16 @@ class EncoderDecoder(TransformerFields):
         steps = jnp.arange(T)
         where = nn.Where(only(ops.Mask(causal=True, window=self.window), seen, T), self.target_place.bias(T), steps,
                          source=only(ops.Mask(lengths=lengths), seen_source, T))
-        x = self._embed(self.target_embedding, self.target_place, previous, steps, T, train)
+        x = self._embed(self.target_embedding, self.target_place, previous, steps, train)
         x, _, weights = self.decoder(x, where, memories=memories, look=look, train=train)
         return self.drop_output(x, deterministic=not train), weights
 
-    def _embed(self, table, place, tokens, steps, longest, train):
-        x, positions = table(tokens), place(steps, longest)  # [B, T, D]
-        if self.positions == 'sinusoidal':
-            x = x * jnp.asarray(self.width ** 0.5, x.dtype)  # the sines have size 1 (Vaswani et al. 2017, section 3.4)
-        return self.drop(x if positions is None else x + positions, deterministic=not train)
+    def _embed(self, table, places, tokens, steps, train):
+        return self.drop(placed(table(tokens), places(steps), self.positions), deterministic=not train)
 
     def score(self, x):
         """Logits [B, T, V] of what the decoder says."""
         return self.target_embedding.attend(x) if self.tie else self.output(x)
-
-    @linen.nowrap
-    def _slots(self, caches):
-        """How many steps the caches have room for; the state of linear attention has no slots, and positions as many as asked."""
-        if self.attention == 'linear':
-            return 2048
-        return caches[0].shape[2] if self.scan else caches[0][0].shape[1]
 
 
 def _previous(inputs, targets, previous=None):

@@ -71,8 +71,9 @@ class TransformerFields(linen.Module):
 def make_stack(model, depth=None, cross=False, **options):
     """The stack of blocks that the fields of a model describe, with attention to another stack or without."""
     norm = functools.partial(nn.make_norm, model.norm, epsilon=model.epsilon, bias=model.bias, dtype=jnp.dtype(model.dtype))
-    return nn.Stack(functools.partial(_block, _Plan(model), norm, cross), depth or model.depth,
-                    norm if model.order == 'pre' else None, model.scan, model.remat, **options)
+    plan, depth = _Plan(model), depth or model.depth
+    return nn.Stack(functools.partial(_block, plan, norm, cross, depth), depth, norm if model.order == 'pre' else None, model.scan,
+                    model.remat, **options)
 
 
 def make_embedding(model, vocabulary):
@@ -85,6 +86,20 @@ def make_positions(model, length=None, causal=False, name='positions'):
     """The positions that the fields of a model describe. length: no row is longer."""
     return nn.Positions(model.positions, model.width, model.heads, length, causal, model.relative_buckets, model.relative_limit,
                         jnp.dtype(model.dtype), linen.initializers.normal(model.init_scale or 0.02), name=name)
+
+
+def placed(x, positions, kind):
+    """Embedded tokens [B, T, D] with what positions of a kind add to them, [T, D] or [B, T, D]; None: nothing."""
+    if kind == 'sinusoidal':
+        x = x * jnp.asarray(x.shape[-1] ** 0.5, x.dtype)  # the sines have size 1 (Vaswani et al. 2017, section 3.4)
+    return x if positions is None else x + positions
+
+
+def cache_slots(model, caches):
+    """How many steps the caches of a stack have room for. The state of linear attention has no slots, and no bias for them."""
+    if model.attention == 'linear':
+        return 0
+    return caches[0].shape[2] if model.scan else caches[0][0].shape[1]
 
 
 def only(mask, seen, T):
@@ -106,17 +121,17 @@ class _Plan:
     """The fields of a model without the model: a stack that held the model itself would be its own parent."""
 
     def __init__(self, model):
-        for field in ('width', 'depth', 'heads', 'key_heads', 'head_width', 'feed_forward', 'activation', 'gated', 'experts',
+        for field in ('width', 'heads', 'key_heads', 'head_width', 'feed_forward', 'activation', 'gated', 'experts',
                       'experts_chosen', 'attention', 'positions', 'rotary_base', 'order', 'bias', 'dropout',
                       'attention_dropout', 'init_scale', 'attention_scale', 'attention_bias', 'rotary_scaling'):
             setattr(self, field, getattr(model, field))
         self.dtype = jnp.dtype(model.dtype)
 
 
-def _block(plan, norm, cross, **options):
-    # 2 L projections add to the residual stream; their scale keeps its variance at 1 (GPT-2, section 2.3).
+def _block(plan, norm, cross, depth, **options):
+    # 2 L projections add to the residual stream, or 3 L; their scale keeps its variance at 1 (GPT-2, section 2.3).
     part = dict(bias=plan.bias, dtype=plan.dtype, kernel_init=kernel_init(plan), parent=None)
-    into = functools.partial(kernel_init, plan, variance=1 / (2 * plan.depth) if plan.order == 'pre' else 1.0)
+    into = functools.partial(kernel_init, plan, variance=1 / ((2 + cross) * depth) if plan.order == 'pre' else 1.0)
     heads = dict(width=plan.width, heads=plan.heads, key_heads=plan.key_heads, head_width=plan.head_width,
                  scale=plan.attention_scale, dropout=plan.attention_dropout, out_init=into(2),
                  **{**part, 'bias': plan.bias or plan.attention_bias})
@@ -147,9 +162,15 @@ def check(model):
     for field in ('embedding_dropout', 'attention_dropout'):
         if not 0 <= getattr(model, field) < 1:
             raise FieldError(field, getattr(model, field), 'must be at least 0 and less than 1')
-    if model.positions == 'rotary' and (model.head_width or model.width // model.heads) % 2:
+    if model.positions == 'rotary' and model.head_width % 2:
+        raise FieldError('head_width', model.head_width, 'must be even: rotary positions turn pairs')
+    if model.positions == 'rotary' and not model.head_width and model.width // model.heads % 2:
         raise FieldError('heads', model.heads, f'rotary positions turn pairs, and width={model.width} gives every head an odd '
                          'width')
+    if model.positions == 'sinusoidal' and model.width % 2:
+        raise FieldError('width', model.width, 'must be even: sinusoidal positions are pairs of a sine and a cosine')
+    if not model.rotary_base > 0:
+        raise FieldError('rotary_base', model.rotary_base, 'must be more than 0; 10000 is usual')
     refuse_unused(model, 'rotary_base', model.positions != 'rotary', f"is for positions='rotary', and they are {model.positions!r}")
     for field in ('relative_buckets', 'relative_limit'):
         refuse_unused(model, field, model.positions != 'relative', f"is for positions='relative', and they are {model.positions!r}")
@@ -160,11 +181,11 @@ def check(model):
     refuse_unused(model, 'experts', not model.balances, 'is for language models: nothing would keep the experts of this one in '
                   'balance')
     refuse_unused(model, 'experts_chosen', not model.experts, 'is for a mixture of experts, and experts=0')
-    if model.experts:
-        nn.MixtureOfExperts(model.experts, model.experts_chosen, parent=None)
+    if model.experts and not 1 <= model.experts_chosen <= model.experts:
+        raise FieldError('experts_chosen', model.experts_chosen, f'must be at least 1 and at most experts={model.experts}')
     linear = model.attention == 'linear'
     for field in ('window', 'attention_dropout'):
         refuse_unused(model, field, linear, "is for weights of single steps, which attention='linear' does not have")
-    if linear and model.positions in ('alibi', 'relative'):
-        raise FieldError('positions', model.positions, "is added to scores, which attention='linear' does not have; take "
-                         "'sinusoidal', 'learned' or 'rotary'")
+    if linear and model.positions in ('alibi', 'relative', 'rotary'):  # a turn before the features is none after them
+        raise FieldError('positions', model.positions, "is of scores, which attention='linear' does not have; take 'sinusoidal', "
+                         "'learned' or 'none'")

@@ -70,8 +70,8 @@ class AttentionEncoder(nn.Module):
         if x.shape[-1] != self.width:
             x = Projection((self.width,), (None, 'embed'), kernel_init=fan_in(), dtype=self.dtype, name='input')(x)
         if self.positions:
-            positions = ops.sinusoidal_positions(T, self.width).astype(self.dtype)
-            x = x + (positions if segments is None else positions[ops.steps_of_segments(segments)])
+            steps = jnp.arange(T) if segments is None else ops.steps_of_segments(segments)
+            x = x + ops.sinusoidal_positions(steps, self.width).astype(self.dtype)
         norm = functools.partial(layer_norm, True, self.dtype)
         stack = Stack(functools.partial(_block, self.width, self.depth, self.heads, self.dropout, self.dtype, norm), self.depth,
                       norm, name='stack')

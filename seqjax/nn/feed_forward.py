@@ -70,7 +70,8 @@ class MixtureOfExperts(nn.Module):
     (Shazeer et al. 2017; the balance of Fedus et al. 2021, equations 4 to 6). Every expert sees every step here and what was
     not chosen is weighed with 0: no step is ever dropped, and the cost is that of all E. Experts lie along the axis 'experts' of
     the mesh table. In training `balance` * E * sum_e (share of the steps that chose e first) * (mean of g_e), a sum over steps,
-    is sown in 'penalties': it is least when all experts are used alike.
+    is sown in 'penalties': it is least when all experts are used alike. Here shares and means are those of a row and not of a
+    batch, so that micro-batches and devices add up to the same.
     """
 
     experts: int
@@ -99,9 +100,9 @@ class MixtureOfExperts(nn.Module):
         for n in range(self.chosen):
             weights += jax.nn.one_hot(which[..., n], E) * (best[..., n] / best.sum(axis=-1))[..., None]
         if train and self.balance:
-            first = jax.nn.one_hot(which[..., 0], E).reshape(-1, E).mean(axis=0)
-            unlike = E * (first * gates.reshape(-1, E).mean(axis=0)).sum()
-            self.sow('penalties', 'balance', self.balance * unlike * gates.shape[0] * gates.shape[1],
+            share = jax.nn.one_hot(which[..., 0], E).mean(axis=1)  # [B, E]
+            unlike = E * (share * gates.mean(axis=1)).sum()
+            self.sow('penalties', 'balance', self.balance * unlike * gates.shape[1],
                      reduce_fn=jnp.add, init_fn=lambda: jnp.float32(0))
         x = x.astype(self.dtype)
         y = activation_function(self.activation)(self._widen('in', x, F))  # [B, T, E, F]

@@ -123,13 +123,12 @@ class CrossAttention(MultiHeadAttention):
 class LinearAttention(MultiHeadAttention):
     """The same with weights that are products of features (`ops.linear_attend`): its cost grows with T and not with T^2.
 
-    Its cache is one matrix a head, however long the text. It has no place for a bias of scores, a scale or dropout of weights.
+    Its cache is one matrix a head, however long the text. It has no place for a bias of scores, a
+    scale, rotary positions or dropout of weights.
     """
 
     def __call__(self, x, where=Where(), cache=None, *, train=False):
         query, (key, value) = self.query(x), self.read(x)
-        if self.rotary:
-            query, key = (ops.rotate(part, where.steps, self.rotary, self.rotary_scaling) for part in (query, key))
         if cache is None:
             return self.out(ops.linear_attend(query, key, value, where.mask)), None
         cache, y = ops.linear_attend_step(cache, query, key, value, lengths=where.lengths)

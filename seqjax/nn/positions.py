@@ -47,12 +47,12 @@ class Positions(nn.Module):
         if self.kind == 'relative':
             self.table = self.param('table', partitioned(self.table_init, (None, 'heads')), (self.buckets, self.heads))
 
-    def __call__(self, steps, longest):
-        """What is added to inputs at `steps`, [T] or [B, T], all of them below `longest`: [T, D] or [B, T, D], or None."""
+    def __call__(self, steps):
+        """What is added to inputs at `steps`, [T] or [B, T]: [T, D] or [B, T, D], or None."""
         if self.kind == 'learned':
             return jnp.take(self.table, steps, axis=0, mode='clip').astype(self.dtype)
         if self.kind == 'sinusoidal':
-            return jnp.take(ops.sinusoidal_positions(longest, self.width), steps, axis=0, mode='clip').astype(self.dtype)
+            return ops.sinusoidal_positions(steps, self.width).astype(self.dtype)
         return None
 
     def bias(self, S):

@@ -13,7 +13,7 @@ from seqjax.ops.losses import cross_entropy
 from seqjax.ops.lstm_step import lstm_step_backward, lstm_step_forward
 from seqjax.ops.masks import Mask, causal_mask
 from seqjax.ops.pooling import last_step, mask_steps, max_step, mean_step, valid_steps
-from seqjax.ops.positions import (alibi_bias, alibi_slopes, relative_buckets, rotary_rates, rotate, same_segment,
+from seqjax.ops.positions import (alibi_bias, alibi_slopes, relative_buckets, rotary_rates, rotate,
                                   sinusoidal_positions, steps_of_segments)
 from seqjax.ops.recurrence import advance, gates, recur
 
@@ -23,5 +23,5 @@ __all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'Elman', 'GRU', 'LRU', 'LSTM', 'Layer
            'crf_log_partition', 'crf_marginals', 'cross_entropy', 'dot_scores', 'gates', 'hard_weights', 'last_step',
            'linear_attend', 'linear_attend_step', 'linear_recurrence', 'linear_state', 'lstm_step_backward',
            'lstm_step_forward', 'make_cell', 'mask_steps', 'max_step', 'mean_step', 'recur', 'relative_buckets', 'rotary_rates', 'rotate',
-           'same_segment', 'scaled_dot_scores', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'valid_steps',
+           'scaled_dot_scores', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'valid_steps',
            'weigh']

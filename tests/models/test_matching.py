@@ -45,3 +45,10 @@ def test_a_model_of_nothing_is_refused():
 def test_fewer_parameters_than_the_narrowest_model_has_are_refused():
     with pytest.raises(FieldError, match='^parameters=19: the narrowest model has 20; ask for more'):
         models.match_width(nn.LSTM, SAMPLE, 19)
+
+
+@pytest.mark.parametrize('name, chosen, multiple', [
+    ('gpt', dict(heads=3), 6), ('llama', dict(heads=4), 8), ('llama', dict(heads=4, head_width=6), 2), ('recurrent', {}, 1)])
+def test_a_width_suits_heads_and_pairs(name, chosen, multiple):
+    assert models.width_multiple(name, chosen) == multiple
+    models.build(name, vocabulary=9, context_length=5, width=multiple, **chosen)

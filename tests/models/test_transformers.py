@@ -26,7 +26,7 @@ DECODERS = {
     'post': ('gpt', dict(order='post', positions='none', tie=False)),
     'llama': ('llama', dict(key_heads=2, feed_forward=12)),
     'scanned': ('llama', dict(scan=True, remat=True)),
-    'linear': ('gpt', dict(attention='linear', positions='rotary')),
+    'linear': ('gpt', dict(attention='linear', positions='sinusoidal')),
     'experts': ('gpt', dict(experts=3, experts_chosen=2)),
 }
 
@@ -145,6 +145,27 @@ def test_a_prefix_is_seen_by_all_and_packed_texts_by_their_own(variant):
     other[:, 2] = (other[:, 2] + 1) % V
     changed = np.abs(run(tokens) - run(other)).max(axis=-1) > 1e-6
     np.testing.assert_array_equal(changed, [[False] * 2 + [True] * 5, [True] * 7, [True] * 7])
+
+
+def test_sines_of_a_state_without_slots_go_on_for_ever():
+    """Linear attention keeps one matrix, however long the text; its positions are not those of a table of some length."""
+    model = models.build('gpt', vocabulary=V, **SIZES, attention='linear', positions='sinusoidal')
+    _, params, tokens = make('linear')
+    whole = jax.jit(model.apply)({'params': params}, tokens)
+    extend = jax.jit(lambda state, token: model.apply({'params': params}, state, token, method='extend'))
+    state = model.initial_state(B, 1)
+    for t in range(T):
+        state, logits = extend(state, tokens[:, t:t + 1])
+        np.testing.assert_allclose(logits[:, 0], whole[:, t], rtol=1e-4, atol=1e-5)
+
+
+def test_what_ends_a_branch_starts_smaller_the_more_of_them_there_are():
+    model = models.build('t5', vocabulary=V, width=64, heads=4, depth=8, decoder_depth=1)
+    tokens = jnp.zeros((1, 2), jnp.int32)
+    params = jax.device_get(jax.jit(model.init)(jax.random.key(0), tokens, None, tokens))['params']
+    kernel = lambda stack: jax.tree.leaves(params[stack]['block_0']['feed_forward']['out']['kernel'])[0]
+    assert np.var(kernel('encoder')) * 256 == pytest.approx(1 / (2 * 8), rel=0.1)
+    assert np.var(kernel('decoder')) * 256 == pytest.approx(1 / (3 * 1), rel=0.1)
 
 
 def test_a_mixture_of_experts_adds_its_balance_to_the_loss():
@@ -297,7 +318,12 @@ def test_a_beam_finds_the_same_with_any_batch_and_scores_what_it_returns():
     ('gpt', dict(key_heads=3), 'key_heads=3: must divide heads=4'),
     ('gpt', dict(activation='swish'), "activation='swish': choose one of: gelu, gelu_tanh, relu, silu"),
     ('gpt', dict(attention='linear', window=4), "window=4: is for weights of single steps, which attention='linear' does not have"),
-    ('gpt', dict(attention='linear', positions='alibi'), "positions='alibi': is added to scores"),
+    ('gpt', dict(attention='linear', positions='alibi'), "positions='alibi': is of scores"),
+    ('llama', dict(attention='linear'), "positions='rotary': is of scores"),
+    ('llama', dict(rotary_base=0.0), 'rotary_base=0.0: must be more than 0'),
+    ('llama', dict(head_width=33), 'head_width=33: must be even: rotary positions turn pairs'),
+    ('gpt', dict(width=9, heads=3, positions='sinusoidal'), 'width=9: must be even: sinusoidal positions are pairs'),
+    ('transformer', dict(decoder_depth=-1), 'decoder_depth=-1: must be at least 0'),
     ('gpt', dict(rotary_base=5.0), "rotary_base=5.0: is for positions='rotary'"),
     ('llama', dict(rotary_factor=0.0), 'rotary_factor=0.0: must be more than 0'),
     ('llama', dict(rotary_low=4.0, rotary_length=64), 'rotary_low=4.0: must be less than rotary_high=4.0'),
@@ -307,16 +333,15 @@ def test_a_beam_finds_the_same_with_any_batch_and_scores_what_it_returns():
     ('t5', dict(relative_buckets=7), 'relative_buckets=7: must be even, and at least 4'),
     ('t5', dict(relative_limit=16), 'relative_limit=16: must be more than half of relative_buckets=32'),
     ('gpt', dict(experts_chosen=1), 'experts_chosen=1: is for a mixture of experts'),
-    ('gpt', dict(experts=2, experts_chosen=3), 'chosen=3: must be at least 1 and at most experts=2'),
+    ('gpt', dict(experts=2, experts_chosen=3), 'experts_chosen=3: must be at least 1 and at most experts=2'),
     ('t5', dict(experts=2), 'experts=2: is for language models'),
     ('gpt', dict(positions='rotari'), "positions='rotari': did you mean 'rotary'"),
     ('llama', dict(width=12, heads=4), 'heads=4: rotary positions turn pairs'),
     ('gpt', dict(attention_dropout=1.0), 'attention_dropout=1.0: must be at least 0 and less than 1'),
-    ('transformer', dict(positions='learned'), "positions='learned': need a length that no row exceeds"),
+    ('transformer', dict(positions='learned'), "positions='learned': needs a length that no row exceeds"),
     ('transformer', dict(order='middle'), "order='middle'"),
 ])
 def test_fields_that_make_no_transformer_are_refused(name, fields, message):
     with pytest.raises(FieldError) as error:
-        model = models.build(name, vocabulary=V, context_length=T, **fields)
-        jax.eval_shape(model.init, jax.random.key(0), np.zeros((1, 3), np.int32))
+        models.build(name, vocabulary=V, context_length=T, **fields)
     assert message in str(error.value)

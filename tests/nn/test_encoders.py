@@ -118,7 +118,7 @@ def test_merged_directions_have_no_end_and_are_refused():
 def numpy_encoder(params, x, causal):
     """One row [n, D] through one block."""
     n, stack = len(x), params['stack']
-    x = reference_transformer.project(params['input'], x) + np.asarray(ops.sinusoidal_positions(n, N))
+    x = reference_transformer.project(params['input'], x) + np.asarray(ops.sinusoidal_positions(np.arange(n), N))
     mask = reference_transformer.causal(1, n) if causal else np.ones((1, n, n), bool)
     x = reference_transformer.block(stack['block_0'], x[None], mask)
     return reference_transformer.layer_norm(stack['norm'], x)[0]

@@ -94,6 +94,8 @@ def test_the_balance_of_experts_is_least_where_all_are_used_alike():
     both[:, ::2] = np.roll(one[:, ::2], 1, axis=-1)
     assert penalty(both) == pytest.approx(4 * 1.0, rel=1e-4)  # a sum over the 4 steps
     assert penalty(one) == pytest.approx(4 * 2.0, rel=1e-4)
+    rows = draw(layer)[1]
+    assert penalty(rows) == pytest.approx(sum(penalty(row[None]) for row in rows), rel=1e-5)  # as micro-batches and devices add it
 
 
 @pytest.mark.parametrize('order', nn.ORDERS)
@@ -247,11 +249,11 @@ def test_fan_in_keeps_the_variance(contract, shape):
 @pytest.mark.parametrize('kind, seen', [('learned', True), ('sinusoidal', True), ('rotary', False), ('none', False)])
 def test_positions_add_to_inputs_or_leave_them(kind, seen):
     layer = nn.Positions(kind, D, H, length=T)
-    params = random_parameters(initialised(layer, longest=T), jnp.arange(T))
-    added = layer.apply({'params': params}, jnp.array([[2, 0], [1, 1]]), T)
+    params = random_parameters(layer, jnp.arange(T))
+    added = layer.apply({'params': params}, jnp.array([[2, 0], [1, 1]]))
     assert (added is not None) == seen
     if seen:
-        whole = layer.apply({'params': params}, jnp.arange(T), T)
+        whole = layer.apply({'params': params}, jnp.arange(T))
         np.testing.assert_array_equal(added, np.asarray(whole)[[[2, 0], [1, 1]]])
         assert len({tuple(row) for row in np.asarray(whole)}) == T
 
@@ -259,7 +261,7 @@ def test_positions_add_to_inputs_or_leave_them(kind, seen):
 @pytest.mark.parametrize('causal', [True, False], ids=['causal', 'full'])
 def test_a_relative_bias_is_that_of_the_bucket_of_the_distance(causal):
     layer = nn.Positions('relative', D, H, causal=causal, buckets=8, limit=16)
-    params = random_parameters(initialised(layer, longest=T), jnp.arange(T))
+    params = random_parameters(layer, jnp.arange(T))
     bias = np.asarray(layer.apply({'params': params}, S, method='bias'))
     assert bias.shape == (H, 2 * S - 1)
     for t in range(S):
