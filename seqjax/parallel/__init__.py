@@ -1,4 +1,7 @@
-"""Meshes, the table of logical axes, strategies and multi-process start. The only place that knows PartitionSpec."""
+"""Meshes, the table of logical axes, strategies and multi-process start.
+
+The only place that knows PartitionSpec, but for one: a kernel, which no compiler cuts, is cut in `ops.accelerator_attention`.
+"""
 
 from seqjax.parallel.memory import keep_freed_memory
 from seqjax.parallel.mesh import AXES, abstract_mesh, make_mesh, mesh_shape
