@@ -7,8 +7,9 @@ import urllib.request
 
 import numpy as np
 
-from seqjax.data.examples import Example, Examples, TextPair
+from seqjax.data.examples import SPLITS, Example, Examples, TextPair
 from seqjax.data.read_columns import named, two
+from seqjax.data.read_targets import LARGEST
 from seqjax.errors import FieldError
 
 
@@ -20,10 +21,10 @@ class Text:
     validation: str
 
 
-def tfds_text(name, directory):
-    """The one text feature of a set: a Text where it has a validation or a test split, otherwise a str."""
+def tfds_text(name, directory, wanted=''):
+    """The wanted or the only text feature of a set: a Text where it has a validation or a test split, otherwise a str."""
     builder, read = _open(name, directory)
-    feature = _feature(name, builder, 'text')
+    feature = _feature(name, builder, 'text', 'input_column', wanted)
     join = lambda split: '\n'.join(record[feature].decode('utf-8') for record in read(split))
     held_out = next((split for split in ('validation', 'test') if split in builder.info.splits), None)
     return Text(join('train'), join(held_out)) if held_out else join('train')
@@ -33,8 +34,8 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
     """The text feature of a set with its class label, with its number where `task` is regression, or with its translation.
 
     held_out(examples) -> (training examples, validation examples), for a set that has no validation split.
-    columns: the features to translate from and into, as the set itself says where they are ''; for the other tasks the
-    first is the text feature or two of them, 'premise,hypothesis', and needed where the set has more than one.
+    columns: the features to translate from and into, as the set itself says where they are ''; for the other tasks the text
+    feature, or two of them, 'premise,hypothesis', and the label; each is needed where the set has more than one.
     """
     builder, read = _open(name, directory)
     kind = dict(classification='class', regression='number', translation='text').get(task)
@@ -45,20 +46,22 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
         source, target = _languages(name, builder, columns)
         texts = [source]
     else:
-        texts, target = _texts(name, builder, columns[0]), _feature(name, builder, kind)
+        texts, target = _texts(name, builder, columns[0]), _feature(name, builder, kind, 'target_column', columns[1])
     decoded = lambda record: [record[text].decode('utf-8') for text in texts]
     convert, has_label = {
         'class': (getattr(builder.info.features[target], 'int2str', None),
                   lambda record: record[target] >= 0),  # GLUE keeps the labels of its test splits, and writes -1
-        'number': (float, lambda record: True),
+        'number': (float, lambda record: abs(float(record[target])) <= LARGEST),  # False for nan, too
         'text': (lambda text: text.decode('utf-8'), lambda record: decoded(record)[0].strip() and record[target].strip()),
     }[kind]
     inputs = lambda record: TextPair(*decoded(record)) if len(texts) == 2 else decoded(record)[0]
-    splits = [list(read(split)) if split in builder.info.splits else [] for split in ('train', 'validation', 'test')]
+    splits = [list(read(split)) if split in builder.info.splits else [] for split in SPLITS]
     train, validation, test = ([Example(inputs(record), convert(record[target])) for record in split if has_label(record)]
                                for split in splits)
     without = sum(not has_label(record) for split in splits for record in split)
-    noun = 'translation' if task == 'translation' else 'label'
+    noun = dict(translation='translation', regression='finite number').get(task, 'label')
+    if not train:
+        raise FieldError('data.source', f'tfds:{name}', f'no record of its training split has a {noun}')
     if not validation:
         train, validation = held_out(train)
     return Examples(train, validation, test, f'tfds:{name}: {len(train) + len(validation) + len(test):,} records'
@@ -83,34 +86,40 @@ def _open(name, directory):
             f'TFDS could not build the set here ({_first_line(error)}); build it where it can be with '
             f"'tfds build {name} --file_format=array_record', copy it here and set config.data.directory, "
             'or write the text to a file and use file:PATH') from error
+    if 'train' not in builder.info.splits:
+        raise FieldError('data.source', f'tfds:{name}', f'has no split train, only: {", ".join(builder.info.splits)}')
     read = lambda split: tfds.data_source(name, data_dir=directory or None, split=split, download=False,
                                           builder_kwargs=dict(file_format='array_record'))
     return builder, read
 
 
-def _feature(name, builder, kind):
-    """The one feature of a set that is a text, a class or a number."""
+def _features(builder, kind):
+    """The features of a set that are texts, classes or numbers."""
     from tensorflow_datasets import features
 
-    kinds = {'text': features.Text, 'class': features.ClassLabel, 'number': features.Scalar}
-    found = [key for key, feature in builder.info.features.items()
-             if isinstance(feature, kinds[kind]) and (kind != 'number' or np.issubdtype(feature.np_dtype, np.floating))]
-    if len(found) != 1:
-        raise FieldError('data.source', f'tfds:{name}', f'needs exactly one {kind} feature, and the set has {found}')
-    return found[0]
+    fits = {'text': lambda feature: isinstance(feature, features.Text),
+            'class': lambda feature: isinstance(feature, features.ClassLabel),
+            'number': lambda feature: (isinstance(feature, features.Tensor) and feature.shape == ()
+                                       and np.issubdtype(feature.np_dtype, np.floating))}
+    return [key for key, feature in builder.info.features.items() if fits[kind](feature)]
 
 
-def _text_features(builder):
-    from tensorflow_datasets import features
-
-    return [key for key, feature in builder.info.features.items() if isinstance(feature, features.Text)]
+def _feature(name, builder, kind, field, wanted):
+    """A feature of a set that is a text, a class or a number: the one that a field of the config names, or the only one."""
+    found = _features(builder, kind)
+    if wanted and found and wanted not in found:
+        raise FieldError(f'data.{field}', wanted, f'is no {kind} of tfds:{name}; write one of: {", ".join(found)}')
+    if len(found) != 1 and not (wanted and found):
+        raise FieldError('data.source', f'tfds:{name}', f'needs exactly one {kind} feature, and the set has {found}'
+                         + (f'; name one in config.data.{field}' if found else ''))
+    return wanted or found[0]
 
 
 def _texts(name, builder, wanted):
     """The text features of a set that are read together: the wanted ones, one or two, or the only one there is."""
     if not wanted:
-        return [_feature(name, builder, 'text')]
-    texts = _text_features(builder)
+        return [_feature(name, builder, 'text', 'input_column', '')]
+    texts = _features(builder, 'text')
     found = named(wanted, texts)
     for key in found:
         if key not in texts:
@@ -121,7 +130,7 @@ def _texts(name, builder, wanted):
 
 def _languages(name, builder, wanted):
     """The two text features of a set that are to be translated: the wanted ones, or the set's own choice."""
-    texts = _text_features(builder)
+    texts = _features(builder, 'text')
     source, target = (ours or theirs for ours, theirs in zip(wanted, builder.info.supervised_keys or ('', '')))
     if len(texts) < 2:
         raise FieldError('data.source', f'tfds:{name}', f'needs a text and its translation, and the texts are {texts}')

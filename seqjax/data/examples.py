@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+SPLITS = ('train', 'validation', 'test')
+
 
 @dataclasses.dataclass(frozen=True)
 class TextPair:

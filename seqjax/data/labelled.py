@@ -8,13 +8,12 @@ import numpy as np
 
 from seqjax.data import batching, encoding, packing
 from seqjax.data.batching import length_of
+from seqjax.data.examples import SPLITS
 from seqjax.data.inheritance import check_inherited
 from seqjax.data.lines import plural
 from seqjax.data.marking import SHORTEST_ROW, shortened
 from seqjax.data.splits import drawn
 from seqjax.errors import FieldError
-
-SPLITS = ('train', 'validation', 'test')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +130,7 @@ def load_labelled(examples, task, options, saved=None):
     if options.marked and options.batching == 'pack':
         raise FieldError('data.batching', 'pack', "puts several sequences in a row, and marks are around one; write 'bucket'")
     if options.train_examples:
-        examples = _fewer(examples, options)
+        examples = _fewer(examples, task, options)
     if saved is None:
         how = encoding.learn(task, examples.train, options)
     else:
@@ -147,13 +146,25 @@ def load_labelled(examples, task, options, saved=None):
     return Labelled(options.source, how, rows, options.batching, options.shapes, '; '.join([report, *notes]))
 
 
-def _fewer(examples, options):
-    """The examples, with only so many for training."""
+def _fewer(examples, task, options):
+    """The examples, with only so many for training; of these no label may be missing that is asked for."""
     count, known = options.train_examples, len(examples.train)
     if count > known:
         raise FieldError('data.train_examples', count, f'there are {known:,}; set it to that or less, or to 0 for all')
-    return dataclasses.replace(examples, train=drawn(examples.train, count, seed=options.split_seed),
-                               report=f'{examples.report}; {count:,} of {known:,} training sequences')
+    few = drawn(examples.train, count, seed=options.split_seed)
+    if task != 'regression':
+        every, kept = _labels(task, examples.train), _labels(task, few)
+        asked = every if len(kept) < 2 else _labels(task, examples.validation) | _labels(task, examples.test)
+        if lost := sorted(every & asked - kept):
+            raise FieldError('data.train_examples', count, f'none of those that are drawn has the label {lost[0]!r}; set it '
+                             'higher, or config.data.split_seed to draw others')
+    return dataclasses.replace(examples, train=few, report=f'{examples.report}; {count:,} of {known:,} training sequences')
+
+
+def _labels(task, examples):
+    """Those that examples have, of classes or of steps."""
+    targets = [example.target for example in examples]
+    return ({label for row in targets for label in row} if task == 'tagging' else set(targets)) - {None}
 
 
 def _cut(rows, longest):
@@ -187,9 +198,8 @@ def _check_labels(how, examples, options):
     """Refuses labels that the encoding does not know: it was learned from other examples, or from training ones alone."""
     if how.task == 'regression':
         return
-    every = [example.target for example in (*examples.train, *examples.validation, *examples.test)]
-    found = {label for row in every for label in row} if how.task == 'tagging' else set(every)
-    if unknown := sorted(found - {None, *how.classes}):
+    found = set().union(*(_labels(how.task, getattr(examples, split)) for split in SPLITS))
+    if unknown := sorted(found - {*how.classes}):
         raise FieldError('data.source', options.source, f'has the label {unknown[0]!r}, which was not learned; there are: '
                          f'{", ".join(how.classes)}')
 

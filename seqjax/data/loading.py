@@ -33,6 +33,8 @@ EMBEDDED = {
     'reverse': (reversal_examples, ('translation',)),
     'addition': (addition_examples, ('translation',)),
 }
+OWN_PARTS = ('python_docs', 'reverse', 'addition')  # have parts of their own sizes
+HELD_OUT = 0.1  # the default of `config.data.held_out`
 OF_TEXT = ('language_model', 'masked_lm', 'span_corruption')  # tasks whose answers are in the text itself
 
 
@@ -54,6 +56,7 @@ def load(options, task, saved=lambda name: None):
         facts(), str()                  what it is, for data.json and for a reader
     """
     check_task(options.source, task)
+    _check_fields(options, task)
     if options.source in GENERATORS:
         return Synthetic(options.source, options.sequence_length, options.held_out_rows)
     if task == 'language_model':
@@ -102,6 +105,22 @@ def check_task(source, task):
     if able and task not in able:
         raise FieldError('task', task, f'the set {source!r} is for: {", ".join(able)}; embedded sets for {task}: '
                          f'{_embedded(task)}')
+
+
+def _check_fields(options, task):
+    """Options of files must be empty where no file is read that they could describe; `readers` looks at the others."""
+    source, kind = options.source, options.source.partition(':')[0]
+    if kind == 'file' and task not in OF_TEXT:
+        return
+    able = {'tfds': ('input_column',) if task in OF_TEXT else ('input_column', 'target_column')}.get(kind, ())
+    for field in ('format', 'input_column', 'target_column', 'split_column', 'label_file', 'mask_file'):
+        value = getattr(options, field)
+        if value and field not in able and (kind, field, value) != ('file', 'format', 'text'):
+            raise FieldError(f'data.{field}', value, f'means nothing for {source!r} and {task}; leave it empty'
+                             + (', or name another task' if kind == 'file' else ''))
+    if options.held_out != HELD_OUT and source in (*OWN_PARTS, *GENERATORS):
+        raise FieldError('data.held_out', options.held_out, f'means nothing for {source!r}, whose parts have sizes of their own; '
+                         f'leave it at {HELD_OUT}')
 
 
 def _embedded(task):

@@ -18,7 +18,7 @@ import numpy as np
 
 from seqjax.data import tokenizers
 from seqjax.errors import FieldError, UserError, suggestion
-from seqjax.special_tokens import END, PADDING, START, UNKNOWN
+from seqjax.special_tokens import END, PADDING
 
 _NAMES = ('<pad>', '<unk>', '<s>', '</s>')
 _TAG = re.compile(r'(<[^<>\s]+>) ')

@@ -6,11 +6,10 @@ import hashlib
 import numpy as np
 
 from seqjax.data import batching, pair_encoding
+from seqjax.data.examples import SPLITS
 from seqjax.data.inheritance import check_inherited
 from seqjax.data.lines import plural
 from seqjax.errors import FieldError, UserError
-
-SPLITS = ('train', 'validation', 'test')
 
 
 @dataclasses.dataclass(frozen=True)

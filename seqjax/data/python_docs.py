@@ -33,7 +33,8 @@ def python_doc_examples(task, *, held_out, seed):
     """Pairs of a function and a sentence, 'yes' or 'no'; `seed` mixes the sentences and deals out the modules of packages."""
     del task, held_out  # one task, and the parts are what they are
     rng, root = random.Random(seed), pathlib.Path(sysconfig.get_path('stdlib'))
-    inside = [path for package in PACKAGES for path in sorted((root / package).rglob('*.py')) if 'test' not in path.parts]
+    inside = [path for package in PACKAGES for path in sorted((root / package).rglob('*.py'))
+              if 'test' not in path.relative_to(root).parts]
     rng.shuffle(inside)
     seen = set()  # a text that two modules share is kept where it comes first, so that no part has one of another's
     parts = [[example for path in paths for example in _pairs(_described(path, seen), rng)]

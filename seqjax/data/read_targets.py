@@ -9,7 +9,7 @@ from seqjax.data.lines import Malformed, plural
 
 _NAMES = {str: 'a text', list: 'a list', dict: 'an object', bool: 'true or false', int: 'a number', float: 'a number',
           type(None): 'null', TextPair: 'two texts'}
-_LARGEST = float(np.finfo(np.float32).max)  # targets are float32 by the time they are learned from
+LARGEST = float(np.finfo(np.float32).max)  # targets are float32 by the time they are learned from
 
 
 def type_name(value):
@@ -61,7 +61,7 @@ def _measured(record):
         number = float(record.target)
     except (ValueError, OverflowError):
         number = math.nan
-    if not abs(number) <= _LARGEST or '_' in shown:  # Python reads '1_000' as a thousand
+    if not abs(number) <= LARGEST or '_' in shown:  # Python reads '1_000' as a thousand
         raise Malformed('the target is no finite number', shown if len(shown) < 50 else f'{shown[:50]}...')
     return Example(_sequence(record.inputs), number)
 

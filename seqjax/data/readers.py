@@ -14,7 +14,7 @@ import dataclasses
 import os
 import re
 
-from seqjax.data.examples import Example, Examples
+from seqjax.data.examples import SPLITS, Example, Examples
 from seqjax.data.lines import File, Malformed, plural, sound
 from seqjax.data.read_conll import read_conll, read_conllu
 from seqjax.data.read_fasta import companions, read_fasta
@@ -51,7 +51,6 @@ FORMATS = {
     'folder': Format(None, (), ('classification',), ()),
     'parallel': Format(None, (), ('translation',), ()),
 }
-PARTS = ('train', 'validation', 'test')
 _FIELDS = (*_COLUMNS, 'label_file', 'mask_file')
 
 
@@ -83,7 +82,7 @@ def read_examples(path_pattern, task, options):
     formats = ['parallel' if parallel else _format(path, task, options) for path in paths]
     beside = companions(options)
     rows, files, notes = [], [], []
-    for path, name, part in zip(paths, formats, PARTS):
+    for path, name, part in zip(paths, formats, SPLITS):
         sources, others = read_folder(path, options) if name == 'folder' else ([_file(path, name, options, beside)], '')
         notes += [others] if others else []
         for file, records in sources:
@@ -95,7 +94,7 @@ def read_examples(path_pattern, task, options):
     if len({type(row.example.inputs) for row in rows}) > 1:
         raise FieldError('data.source', f'file:{path_pattern}', 'has texts in one file and lists of words in another')
     rows = _known_labels(path_pattern, rows, task)
-    parts = {part: [row.example for row in rows if row.part == part] for part in PARTS}
+    parts = {part: [row.example for row in rows if row.part == part] for part in SPLITS}
     if not parts['validation']:
         notes.append(_hold_out(path_pattern, parts, task, options))
     counts = collections.Counter(row.file for row in rows)

@@ -16,15 +16,18 @@ from seqjax.data.synthetic import GENERATORS
 from seqjax.errors import FieldError
 
 
-def load_text(source, *, held_out=0.1, directory=''):
-    """Reads `source`; where it has no validation split of its own, the last `held_out` of it is held out."""
+def load_text(source, *, held_out=0.1, directory='', column=''):
+    """Reads `source`; where it has no validation split of its own, the last `held_out` of it is held out.
+
+    directory: where TFDS keeps its sets. column: the text feature of a set that has several.
+    """
     kind, _, name = source.partition(':')
     if source == 'python':
         text = _python_text()
     elif kind == 'file' and name:
         text = _file_text(name)
     elif kind == 'tfds' and name:
-        text = tfds_text(name, directory)
+        text = tfds_text(name, directory, column)
     else:
         raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME', or name a generated set: "
                          f'{", ".join(GENERATORS)}')

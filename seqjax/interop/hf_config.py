@@ -6,7 +6,6 @@ Keys that a file does not have get the defaults of transformers. What our models
 import dataclasses
 
 from seqjax import models
-from seqjax.errors import suggestion
 from seqjax.interop.hf_names import ARCHITECTURES
 from seqjax.special_tokens import END, PADDING, START
 
@@ -109,13 +108,18 @@ def _from_llama(options, architecture, tie):
 
 def _from_rope(options):
     """Rotary positions: `rope_parameters` of transformers 5, `rope_theta` and `rope_scaling` of earlier ones."""
-    scaling = options.get('rope_parameters') or options.get('rope_scaling') or {}
-    if not isinstance(scaling, dict):
-        options.refuse('rope_scaling', scaling, 'must be an object')
-        scaling = {}
-    kind, inner = scaling.get('rope_type', scaling.get('type', 'default')), Options(scaling, options.problems)
-    base = dict(rotary_base=inner.number('rope_theta', options.number('rope_theta', 10000.0)))
-    inner.only('partial_rotary_factor', 1.0, 'all of a head is turned here')
+    found = []
+    for key in ('rope_scaling', 'rope_parameters'):
+        value = options.get(key) or {}
+        found += [_complete(value if isinstance(value, dict) else options.refuse(key, value, 'must be an object', {}), options)]
+    if options.get('rope_scaling') and options.get('rope_parameters') and found[0] != found[1]:
+        options.refuse('rope_scaling', options.get('rope_scaling'), 'transformers takes it, and not rope_parameters='
+                       f'{options.get("rope_parameters")!r}, which differs; take one of them out')
+    scaling = found[0] if options.get('rope_scaling') else found[1]
+    kind, inner = scaling['rope_type'], Options(scaling, options.problems)
+    base = dict(rotary_base=inner.number('rope_theta', 10000.0))
+    for place in (inner, options):
+        place.only('partial_rotary_factor', 1.0, 'all of a head is turned here')
     if kind == 'default':
         return base
     if kind == 'linear':
@@ -123,9 +127,15 @@ def _from_rope(options):
     if kind == 'llama3':
         return dict(base, rotary_factor=inner.number('factor', 8.0), rotary_low=inner.number('low_freq_factor', 1.0),
                     rotary_high=inner.number('high_freq_factor', 4.0),
-                    rotary_length=inner.size('original_max_position_embeddings', 8192))
+                    rotary_length=inner.size('original_max_position_embeddings', options.size('max_position_embeddings', 2048)))
     options.refuse('rope_type', kind, 'no such scaling of rotary positions here; choose one of: default, linear, llama3')
     return base
+
+
+def _complete(scaling, options):
+    """What an object says of rotary positions, with what is said elsewhere and by older names."""
+    rest = {key: value for key, value in scaling.items() if key != 'type' and value is not None}
+    return dict(rope_type=scaling.get('type', 'default'), rope_theta=options.get('rope_theta', 10000.0)) | rest
 
 
 def _from_bert(options, architecture, tie):

@@ -13,14 +13,16 @@ def tokenizer_from_hf(directory):
     import tokenizers
 
     directory, problems = pathlib.Path(directory), []
+    if not directory.is_dir():
+        raise UserError(f'{directory}: there is no such directory')
     settings = read_json(directory / 'tokenizer_config.json', problems) if (directory / 'tokenizer_config.json').is_file() else {}
     try:
         if (directory / 'tokenizer.json').is_file():
             made = tokenizers.Tokenizer.from_file(str(directory / 'tokenizer.json'))
         elif (directory / 'merges.txt').is_file() and (directory / 'vocab.json').is_file():
-            made = _byte_pairs(directory, settings)
+            made = _with_added(_byte_pairs(directory, settings), directory, settings, problems)
         elif (directory / 'vocab.txt').is_file():
-            made = _word_pieces(directory, settings)
+            made = _with_added(_word_pieces(directory, settings), directory, settings, problems)
         else:
             problems.append('has neither tokenizer.json, nor vocab.json and merges.txt, nor vocab.txt; of a sentencepiece model '
                             'transformers makes the first: AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY)')
@@ -112,7 +114,8 @@ def _word_pieces(directory, settings):
     """BERT (Devlin et al. 2019, section 3): words and punctuation, then the longest pieces of each that there are."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    lines = (directory / 'vocab.txt').read_text('utf-8').splitlines()
+    # Not splitlines, which also ends a line at U+2028 and the like: a token may have one.
+    lines = (directory / 'vocab.txt').read_text('utf-8').removesuffix('\n').split('\n')
     vocabulary = {word: n for n, word in enumerate(lines)}
     made = Tokenizer(models.WordPiece(vocabulary, unk_token='[UNK]'))
     made.normalizer = normalizers.BertNormalizer(
@@ -122,3 +125,30 @@ def _word_pieces(directory, settings):
     made.add_special_tokens([name for name in ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]') if name in vocabulary])
     made.post_processor = processors.BertProcessing(*((name, vocabulary[name]) for name in ('[SEP]', '[CLS]')))
     return made
+
+
+def _with_added(made, directory, settings, problems):
+    """The tokenizer with tokens that its vocabulary does not have: those of tokenizer_config.json, earlier of added_tokens.json."""
+    from tokenizers import AddedToken
+
+    if 'added_tokens_decoder' in settings:
+        added = {int(number): AddedToken(**token) for number, token in settings['added_tokens_decoder'].items()}
+    else:
+        known = {name: read_json(directory / name, problems) for name in ('added_tokens.json', 'special_tokens_map.json')
+                 if (directory / name).is_file()}
+        special = _special(settings) | _special(known.get('special_tokens_map.json', {}))
+        added = {number: AddedToken(name, normalized=name not in special, special=name in special)
+                 for name, number in known.get('added_tokens.json', {}).items()}
+    made.add_tokens([added[number] for number in sorted(added)])
+    problems += [f'the added token {token.content!r} has the number {number}, and the vocabulary goes on with '
+                 f'{made.token_to_id(token.content)}; let transformers write tokenizer.json: '
+                 'AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY)'
+                 for number, token in sorted(added.items()) if made.token_to_id(token.content) != number]
+    return made
+
+
+def _special(settings):
+    """The tokens that settings name, as pad_token and additional_special_tokens do."""
+    named = [token for key, value in settings.items() if key.endswith(('_token', '_special_tokens'))
+             for token in (value if isinstance(value, list) else [value])]
+    return {token.get('content') if isinstance(token, dict) else token for token in named}

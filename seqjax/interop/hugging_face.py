@@ -64,9 +64,11 @@ def from_hf(directory, *, dtype='float32'):
     directory, problems = pathlib.Path(directory), []
     if not directory.is_dir():
         raise UserError(f'{directory}: there is no such directory')
-    config, raw = hf_files.read_json(directory / hf_files.CONFIG, problems), hf_files.read_tensors(directory, problems)
+    config = hf_files.read_json(directory / hf_files.CONFIG, problems)
+    readable = not problems
+    raw = hf_files.read_tensors(directory, problems)
     complete = not problems
-    loaded = _assemble(config, raw if complete else None, dtype, problems) if config else None
+    loaded = _assemble(config, raw if complete else None, dtype, problems) if readable else None
     if problems:
         kind = config.get('model_type', 'a model')
         raise UserError(f'{directory} cannot be read as {kind}:' + ''.join(f'\n  {problem}' for problem in problems))

@@ -5,6 +5,7 @@ import socket
 import sys
 import urllib.request
 
+import numpy as np
 import pytest
 
 from seqjax import data
@@ -34,7 +35,9 @@ def sets():
                      target=CLASSES),
             make_set('seqjax_unsplit', {'train': opinions, 'test': opinions[:2]}, target=CLASSES),
             make_set('seqjax_withheld', {'train': opinions, 'test': withheld}, target=CLASSES),
+            make_set('seqjax_unlabelled', {'train': withheld, 'test': opinions}, target=CLASSES),
             make_set('seqjax_measured', {'train': lengths[4:], 'validation': lengths[:4]}, target=NUMBERS),
+            make_set('seqjax_untrained', {'test': lines}),
             make_set('seqjax_broken', {}, error=OSError('the server is asleep\nand more'))]
     return {builder.name.removeprefix('seqjax_'): builder.name for builder in made}
 
@@ -97,6 +100,73 @@ def test_a_set_with_numbers(sets, tmp_path):
     found = load(sets['measured'], 'regression', tmp_path)
     assert pairs(found.train) == sorted(LENGTHS[4:]) and pairs(found.validation) == sorted(LENGTHS[:4])
     assert {type(example.target) for example in found.train} == {float}
+
+
+# ------------------------------------------------------------------------------------------------ several of a kind
+
+NUMBERS = [1.5, float('nan'), -2.0, float('inf'), 1e300, 0.25]  # as a float32 the last but one is not finite either
+
+
+@pytest.fixture(scope='module')
+def many():
+    """A set with two features of every kind."""
+    tfds = pytest.importorskip('tensorflow_datasets')
+
+    class Many(tfds.core.GeneratorBasedBuilder):
+        """A few records."""
+
+        name = 'seqjax_many'
+        VERSION = tfds.core.Version('1.0.0')
+
+        def _info(self):
+            label, number = tfds.features.ClassLabel(names=['no', 'yes']), tfds.features.Tensor(shape=(), dtype=np.float64)
+            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(dict(
+                body=tfds.features.Text(), good=label, height=tfds.features.Scalar(np.float32), long=label,
+                place=tfds.features.Tensor(shape=(2,), dtype=np.float32), title=tfds.features.Text(), weight=number)))
+
+        def _split_generators(self, dl_manager):
+            return {split: self._generate_examples() for split in ('train', 'validation')}
+
+        def _generate_examples(self):
+            for i, number in enumerate(NUMBERS):
+                yield i, dict(title=f't{i}', body=f'b{i}', good=i % 2, long=i > 2, weight=number, height=i, place=[i, i])
+
+    return Many.name
+
+
+@pytest.mark.parametrize('task, target, expected', [
+    ('classification', 'good', ['no', 'yes', 'no', 'yes', 'no', 'yes']),
+    ('classification', 'long', ['no', 'no', 'no', 'yes', 'yes', 'yes']),
+    ('regression', 'height', [0, 1, 2, 3, 4, 5]), ('regression', 'weight', NUMBERS)])
+def test_the_config_names_what_is_read_and_what_is_learned(many, task, target, expected, tmp_path):
+    found = load(many, task, tmp_path, input_column='body', target_column=target)
+    expected = [(f'b{i}', answer) for i, answer in enumerate(expected) if not (target == 'weight' and i in (1, 3, 4))]
+    assert pairs(found.train) == pairs(found.validation) == expected
+    left_out = ', 6 without a finite number left out' if target == 'weight' else ''
+    assert found.report == f'tfds:seqjax_many: {2 * len(expected)} records{left_out}'
+
+
+def test_the_config_names_the_text_that_is_read(many, tmp_path):
+    options = tiny_config('gpt', data=dict(source=f'tfds:{many}', directory=str(tmp_path), input_column='body')).data
+    made = data.load(options, 'language_model')
+    assert sorted(made.tokenizer.decode(made.train).split('\n')) == [f'b{i}' for i in range(6)]
+
+
+@pytest.mark.parametrize('task, columns, sentence', [
+    ('classification', ('body', 'weight'), "data.target_column='weight': is no class of tfds:seqjax_many; write one of: good, "
+     'long'),
+    ('regression', ('body', 'good'), "data.target_column='good': is no number of tfds:seqjax_many; write one of: height, weight"),
+    ('classification', ('body', ''), "data.source='tfds:seqjax_many': needs exactly one class feature, and the set has ['good', "
+     "'long']; name one in config.data.target_column"),
+    ('language_model', ('good', ''), "data.input_column='good': is no text of tfds:seqjax_many; write one of: body, title"),
+    ('language_model', ('', 'good'), "data.target_column='good': means nothing for 'tfds:seqjax_many' and language_model; leave it "
+     'empty')])
+def test_a_column_of_another_kind_is_refused(many, task, columns, sentence, tmp_path):
+    options = tiny_config('reader', data=dict(source=f'tfds:{many}', directory=str(tmp_path), input_column=columns[0],
+                                              target_column=columns[1])).data
+    with pytest.raises(FieldError) as caught:
+        data.load(options, task)
+    assert str(caught.value) == sentence
 
 
 # ------------------------------------------------------------------------------------------------ translations
@@ -170,7 +240,8 @@ def test_languages_that_cannot_be_translated_are_refused(translations, name, cha
     ('broken', "TFDS could not build the set here (the server is asleep); build it where it can be with 'tfds build "
                "seqjax_broken --file_format=array_record', copy it here and set config.data.directory, or write the text to "
                "a file and use file:PATH"),
-    ('pair', "needs exactly one text feature, and the set has ['one', 'two']"),
+    ('pair', "needs exactly one text feature, and the set has ['one', 'two']; name one in config.data.input_column"),
+    ('untrained', 'has no split train, only: test'),
 ])
 def test_a_tfds_set_that_cannot_be_used_says_what_to_do(sets, name, reason, tmp_path):
     with pytest.raises(FieldError) as caught:
@@ -184,6 +255,8 @@ def test_a_tfds_set_that_cannot_be_used_says_what_to_do(sets, name, reason, tmp_
     ('opinions', 'regression', 'needs exactly one number feature, and the set has []'),
     ('measured', 'classification', 'needs exactly one class feature, and the set has []'),
     ('opinions', 'tagging', "sets of TFDS are read for 'classification', 'regression' and 'translation', not for "),
+    ('unlabelled', 'classification', 'no record of its training split has a label'),
+    ('untrained', 'classification', 'has no split train, only: test'),
     ('plain', 'translation', "needs a text and its translation, and the texts are ['text']"),
     ('broken', 'classification', 'TFDS could not build the set here (the server is asleep); '),
 ])

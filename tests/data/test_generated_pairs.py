@@ -2,6 +2,8 @@
 
 import collections
 import os
+import random
+import string
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import pytest
 
 from seqjax import data
 from seqjax.data import addition, reversal
+from seqjax.errors import FieldError
 from tests.tiny import tiny_config
 
 MODULES = {'reverse': reversal, 'addition': addition}
@@ -62,12 +65,32 @@ def test_another_process_makes_the_same(monkeypatch):
 def test_strings_have_all_lengths_in_training_and_the_longest_in_the_test(made):
     found = made['reverse']
     lengths = collections.Counter(len(example.inputs) for example in found.train)
-    assert set(lengths) == set(range(1, 13)) == {len(example.inputs) for example in found.validation}
-    assert all(count == pytest.approx(50_000 / 12, rel=0.1) for count in lengths.values())
+    assert set(lengths) | {1} == set(range(1, 13)) == {len(example.inputs) for example in found.validation}
+    assert all(lengths[length] == pytest.approx(50_000 / 11, rel=0.2 if length == 2 else 0.1) for length in range(2, 13))
     assert {len(example.inputs) for example in found.test} == {12}
     letters = collections.Counter(letter for example in found.train for letter in example.inputs)
     assert len(letters) == 26 and max(letters.values()) < 1.1 * min(letters.values())
-    assert not {example.inputs for example in found.train} & {example.inputs for example in found.test}
+
+
+@pytest.mark.parametrize('length', [3, 12, 30])
+def test_no_string_of_another_part_is_trained_on_and_those_are_drawn_as_ever(length, monkeypatch):
+    monkeypatch.setattr(reversal, 'TRAIN', 5_000)
+    found = reversal.reversal_examples('translation', held_out=0.1, seed=2, length=length)
+    train, *others = ([example.inputs for example in part] for part in parts(found))
+    assert len(train) == 5_000 and not set(train) & {*others[0], *others[1]}
+    rng = random.Random(2)
+    drawn = [[''.join(rng.choices(string.ascii_lowercase, k=rng.randint(1, length))) for _ in range(count)]
+             for count in (5_000, 1_000)]
+    assert others == [drawn[1], [''.join(rng.choices(string.ascii_lowercase, k=length)) for _ in range(1_000)]]
+    assert all(ours == theirs or theirs in {*others[0], *others[1]} for ours, theirs in zip(train, drawn[0]))
+
+
+def test_too_few_letters_for_three_parts_are_refused():
+    config = tiny_config('seq2seq', data=dict(source='reverse', sequence_length=2))
+    with pytest.raises(FieldError) as caught:
+        data.load(config.data, 'translation')
+    assert str(caught.value) == ('data.sequence_length=2: there are 702 strings of so few letters, and 2,000 are held out; set it '
+                                 'higher')
 
 
 def test_no_sum_is_there_twice_in_any_order(made):

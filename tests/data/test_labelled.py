@@ -171,3 +171,28 @@ def test_a_run_may_train_on_a_few_examples_which_a_seed_draws():
     assert made.report.endswith('10 of 36 training sequences')
     with pytest.raises(FieldError, match='data.train_examples=37: there are 36; set it to that or less, or to 0 for all'):
         drawn(37, 3)
+
+
+@pytest.mark.parametrize('task', ['classification', 'tagging'])
+@pytest.mark.parametrize('held_out, refused', [('xe', True), ('xy', False)], ids=['asked for', 'not asked for'])
+def test_a_label_that_is_lost_by_drawing_is_the_fault_of_the_number(task, held_out, refused):
+    label = str if task == 'classification' else tuple
+    make = lambda letters: [Example(letter, label(letter)) for letter in letters]
+    given = Examples(make('e' + 'xy' * 20), make(held_out), [], report='some')
+    if not refused:
+        assert load_labelled(given, task, options(train_examples=9)).encoding.classes == ('x', 'y')
+        return
+    with pytest.raises(FieldError) as caught:
+        load_labelled(given, task, options(train_examples=9))
+    assert str(caught.value) == ("data.train_examples=9: none of those that are drawn has the label 'e'; set it higher, or "
+                                 'config.data.split_seed to draw others')
+
+
+def test_one_class_is_left_by_drawing_or_was_there_from_the_start():
+    given = Examples([Example('a', letter) for letter in 'xxxxxy'], [Example('a', 'x')], [], report='some')
+    with pytest.raises(FieldError, match="data.train_examples=1: none of those that are drawn has the label '[xy]'"):
+        load_labelled(given, 'classification', options(train_examples=1))
+    alone = Examples(given.train[:5], given.validation, [], report='some')
+    with pytest.raises(FieldError, match="data.source='file:trees.tsv': has one class, 'x'; there is nothing to tell apart"):
+        load_labelled(alone, 'classification', options(train_examples=1))
+

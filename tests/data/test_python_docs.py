@@ -90,3 +90,15 @@ def test_two_texts_need_marks():
     assert data.default_task('python_docs') == 'classification'
     with pytest.raises(FieldError, match='data.marked=False: the set has two texts a row, which marks keep apart; set it to true'):
         data.load(config.data, 'classification')
+
+
+def test_a_library_may_be_kept_in_a_directory_called_test(tmp_path, monkeypatch):
+    root = tmp_path / 'test' / 'lib'
+    function = 'def {0}one(a):\n    """Does {0} one."""\ndef {0}two(b):\n    """Does {0} two."""\n'
+    for name in ('shutil', 'json/decoder', 'json/encoder', 'json/test/tool'):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / f'{name}.py').write_text(function.format(name.rpartition('/')[2]))
+    monkeypatch.setattr(sysconfig, 'get_path', lambda name: str(root))
+    found = python_doc_examples('classification', held_out=0.1, seed=0)
+    assert [len(part) for part in (found.train, found.validation, found.test)] == [4, 4, 4]
+    assert not any('tool' in example.inputs.first for part in (found.validation, found.test) for example in part)

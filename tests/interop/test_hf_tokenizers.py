@@ -98,3 +98,42 @@ def test_what_cannot_be_read_is_said(tmp_path):
     (tmp_path / 'tokenizer.json').write_text('{')
     with pytest.raises(UserError, match='the tokenizer cannot be read: '):
         interop.tokenizer_from_hf(tmp_path)
+
+
+def test_a_directory_that_is_none(tmp_path):
+    with pytest.raises(UserError, match='nowhere: there is no such directory'):
+        interop.tokenizer_from_hf(tmp_path / 'nowhere')
+
+
+@pytest.mark.parametrize('end', ['\n', '\r\n'])
+def test_a_line_of_a_vocabulary_ends_nowhere_else(end, tmp_path):
+    words = [*WORDS[:18], 'a\u2028b', '\x85', 'x\x0b', *WORDS[18:]]
+    (tmp_path / 'vocab.txt').write_bytes((end.join(words) + end).encode())
+    tokenizer = interop.tokenizer_from_hf(tmp_path)
+    assert [tokenizer.token(word) for word in words] == list(range(len(words))) and tokenizer.vocabulary == len(words)
+
+
+ADDED = {'<b>': len(WORDS) + 1, '<a>': len(WORDS), 'Zwei': len(WORDS) + 2}
+
+
+@pytest.mark.parametrize('kind', ['file', 'special', 'settings'])
+def test_added_tokens_are_those_of_transformers(kind, tmp_path):
+    library = pytest.importorskip('transformers')
+    if kind == 'settings':
+        flags = dict(lstrip=True, rstrip=False, normalized=False, single_word=False, special=True)
+        write_bert(tmp_path, added_tokens_decoder={str(number): dict(flags, content=name) for name, number in ADDED.items()})
+    else:
+        (tmp_path / 'added_tokens.json').write_text(json.dumps(ADDED))
+        if kind == 'special':
+            (tmp_path / 'special_tokens_map.json').write_text(json.dumps(dict(extra_special_tokens=['<a>', 'Zwei'])))
+    ours, theirs = write_bert(tmp_path), library.BertTokenizer.from_pretrained(tmp_path)
+    assert {name: ours.token(name) for name in ADDED} == ADDED and ours.vocabulary == len(WORDS) + 3
+    for text in ('low <a> lower<b>', 'Zwei zwei the', '<b><a> low'):
+        assert ours.encode(text).tolist() == theirs.encode(text)
+        assert ours.decode(ours.encode(text)) == theirs.decode(theirs.encode(text), skip_special_tokens=True)
+
+
+def test_added_tokens_that_do_not_go_on_from_the_vocabulary_are_refused(tmp_path):
+    (tmp_path / 'added_tokens.json').write_text('{"<a>": 99}')
+    with pytest.raises(UserError, match="the added token '<a>' has the number 99, and the vocabulary goes on with 30; let transformers"):
+        write_bert(tmp_path)

@@ -147,6 +147,10 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
      'positions here; choose one of: default, linear, llama3'),
     ('llama', dict(rope_parameters=None, rope_scaling=dict(type='dynamic', factor=2.0)), "rope_type='dynamic': no such scaling of rotary "
      'positions here; choose one of: default, linear, llama3'),
+    ('llama', dict(rope_parameters=dict(rope_theta=5e5), rope_scaling=dict(type='linear', factor=2.0)), "rope_scaling={'type': 'linear', "
+     "'factor': 2.0}: transformers takes it, and not rope_parameters={'rope_theta': 500000.0}, which differs; take one of them out"),
+    ('llama', dict(partial_rotary_factor=0.5), 'partial_rotary_factor=0.5: all of a head is turned here'),
+    ('llama', dict(rope_parameters=7), 'rope_parameters=7: must be an object'),
     ('llama', dict(mlp_bias=True), 'mlp_bias=True: goes together with attention_bias here'),
     ('llama', dict(attention_bias='no'), "attention_bias='no': must be true or false"),
     ('bert', dict(position_embedding_type='relative_key'), "position_embedding_type='relative_key': positions are a table here"),
@@ -158,6 +162,19 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
 def test_an_option_that_is_not_there_is_named(tmp_path, kind, changes, problem):
     change_config(write(tmp_path, OTHERS.get(kind, MODEL)), **changes)
     assert lines(tmp_path) == [f'config.json: {problem}']
+
+
+def test_positions_may_be_said_twice(tmp_path):
+    write(tmp_path, OTHERS['llama'])
+    change_config(tmp_path, rope_theta=300.0, rope_scaling=dict(type='linear', factor=2),
+                  rope_parameters=dict(rope_type='linear', factor=2.0, rope_theta=300))
+    model = interop.from_hf(tmp_path).model
+    assert (model.rotary_base, model.rotary_factor) == (300, 2)
+
+
+def test_a_config_that_says_nothing(tmp_path):
+    (write(tmp_path) / 'config.json').write_text('{}')
+    assert lines(tmp_path) == ['config.json: model_type=None: choose one of: bert, gpt2, llama, t5']
 
 
 def test_sizes_that_make_no_model(tmp_path):
