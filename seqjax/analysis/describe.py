@@ -6,6 +6,7 @@ import re
 
 import jax
 from jax.extend import core
+from jax.extend.core.primitives import closed_call_p
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,13 +107,34 @@ def saved_bytes(loss, params, *rest):
     """Bytes that the backward pass of loss(params, *rest) needs from the forward pass: its activations. Nothing is run.
 
     From the jaxpr: what the gradient's second half takes from the first, each array once, and no argument, which is held
-    anyway. A compiler that fuses operations or computes some again needs less.
+    anyway. A compiler that fuses operations or computes some again needs less. Of `lax.platform_dependent` the default counts.
     """
-    both = jax.make_jaxpr(lambda params, *rest: jax.vjp(lambda params: loss(params, *rest), params)[1])(params, *rest)
+    traced = core.jaxpr_as_fun(_with_defaults(jax.make_jaxpr(loss)(params, *rest)))
+    one = lambda params, *rest: traced(*jax.tree.leaves((params, *rest)))[0]
+    both = jax.make_jaxpr(lambda params, *rest: jax.vjp(lambda params: one(params, *rest), params)[1])(params, *rest)
     given = {id(variable) for variable in both.jaxpr.invars}
     saved = {id(variable): variable.aval for variable in both.jaxpr.outvars
              if id(variable) not in given and not isinstance(variable, core.Literal)}
     return sum(aval.size * aval.dtype.itemsize for aval in saved.values())
+
+
+def _with_defaults(value):
+    """A jaxpr, or what has some in it, where every `lax.platform_dependent` is a call of its default.
+
+    Differentiated as it is, it would save what any of its branches needs.
+    """
+    if isinstance(value, core.ClosedJaxpr):
+        return value.replace(jaxpr=_with_defaults(value.jaxpr))
+    if isinstance(value, core.Jaxpr):
+        return value.replace(eqns=[_with_default(equation) for equation in value.eqns])
+    return tuple(map(_with_defaults, value)) if type(value) is tuple else value
+
+
+def _with_default(equation):
+    if equation.primitive.name == 'cond' and equation.params.get('branches_platforms'):
+        return equation.replace(primitive=closed_call_p, invars=equation.invars[1:],
+                                params=dict(call_jaxpr=_with_defaults(equation.params['branches'][-1])))
+    return equation.replace(params={name: _with_defaults(value) for name, value in equation.params.items()})
 
 
 def local_bytes(tree):

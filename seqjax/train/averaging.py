@@ -33,9 +33,11 @@ def average(config, workdir, last):
         raise UserError(f'--last={last}: a mean is that of at least 2 checkpoints')
     run = open_run(config, workdir)
     checkpoints = Checkpoints(run.checkpoints)
-    steps = checkpoints.latest_intact(last, report=lambda text: print(text, file=sys.stderr))
+    latest = checkpoints.steps()[-config.train.keep_latest:]  # what is older was kept for its score
+    intact = checkpoints.latest_intact(last, report=lambda text: print(text, file=sys.stderr))
+    steps = [step for step in intact if step in latest]
     if len(steps) < last:
-        raise UserError(f'--last={last}: {run.checkpoints} has {len(steps)} checkpoint(s), and training keeps the latest '
+        raise UserError(f'--last={last}: {run.checkpoints} has {len(steps)} such checkpoint(s), and training keeps the latest '
                         f'config.train.keep_latest={config.train.keep_latest}; ask for fewer, or train with more to keep')
     final = run.path / f'average_of_{last}'
     sources = {str(step): files.sha256(checkpoints.path(step) / 'manifest.json') for step in steps}

@@ -35,7 +35,7 @@ class Checkpoints:
         """Steps of the committed checkpoints, oldest first."""
         if not self.directory.is_dir():
             return []
-        return sorted(int(path.name) for path in self.directory.iterdir() if re.fullmatch(r'\d{8}', path.name))
+        return sorted(int(path.name) for path in self.directory.iterdir() if re.fullmatch(r'\d{8,}', path.name))
 
     def path(self, step):
         return self.directory / f'{step:08d}'

@@ -21,6 +21,7 @@ from seqjax.train import freezing
 from seqjax.train.experiment import load_data, make_task, optimizer_of
 from seqjax.train.origins import open_origin
 from seqjax.train.parameters import make_parameters, placed
+from seqjax.train.transfer import find_origin
 
 SHORT = 2  # steps of a row that parameters are made from: their shapes do not depend on it
 DEEP = 4   # layers; a deeper model is counted as the same one with its layers in a loop, which is traced once
@@ -28,7 +29,7 @@ PAIRS = ('translation', 'span_corruption')
 
 
 class Rows(NamedTuple):
-    """What the data decides: about model and task, a batch of one row, and the shapes of a micro-batch."""
+    """What the data decides: about model and task, a batch of one row, and the shapes of a micro-batch of the longest rows."""
 
     for_model: dict
     for_task: dict
@@ -52,28 +53,33 @@ def describe(config, run=None):
     notes = [f'{strategy}; a micro-batch has {len(rows.batch["targets"]):,} rows, {tokens:,} tokens']
     forward, training, activations = _costs(config, task, parameters, rows, notes)
     memory = _memory(config, task, parameters, strategy)
-    memory['activations, at most'] = activations / (mesh.shape['data'] * mesh.shape['fsdp'])
+    fuller = max(1, config.data.batch_tokens / config.train.accumulate / tokens)  # batches of shorter pairs have more tokens
+    memory['activations, at most'] = fuller * activations / (mesh.shape['data'] * mesh.shape['fsdp'])
     return Description(_parameters(parameters, strategy), forward and forward / tokens, training and training / tokens,
                        memory, notes)
 
 
 def _from_data(config, run):
-    origin = open_origin(config.init_from) if config.init_from and not run else None
+    origin = find_origin(config, run) if run else open_origin(config.init_from) if config.init_from else None
+    config = config.copy_and_resolve_references()
+    if config.data.batching != 'pack':
+        config.data.batching = 'pad'  # every row as long as the longest, which needs the most memory
     dataset = configs.with_prefix('config', lambda: load_data(config, run or _NoRun(), origin))
-    batch = dataset.training_batches(batch_size=_micro(config), seed=config.seed)[0]
-    return Rows(dataset.for_model(), dataset.for_task(), dataset.sample(), jax.eval_shape(lambda: batch))
+    batch = dataset.training_batches(batch_size=config.data.batch_size, seed=config.seed)[0]
+    micro = lambda x: jax.ShapeDtypeStruct((len(x) // config.train.accumulate, *x.shape[1:]), x.dtype)
+    return Rows(dataset.for_model(), dataset.for_task(), dataset.sample(), jax.tree.map(micro, jax.eval_shape(lambda: batch)))
 
 
 def _assumed(config):
     """Full rows of tokens, as many as the config says there are, for the task it names; two classes where there are any."""
     task, T, V = configs.task_name(config), config.data.sequence_length, config.vocabulary
-    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.shared, context_length=T,
-                     outputs=dict(masked_lm=0, regression=1).get(task, 2), per_step=task == 'tagging')
-    rows, tokens = _micro(config), T + _answers(config.data, task, T)
+    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.shared or task == 'span_corruption',
+                     context_length=T, outputs=dict(masked_lm=0, regression=1).get(task, 2), per_step=task == 'tagging')
+    rows, tokens = config.data.batch_size, T + _answers(config.data, task, T)
     if task in PAIRS and config.data.batch_tokens:
         rows *= max(1, config.data.batch_tokens // (tokens * rows))
     return Rows(for_model, dict(classes=('0', '1')), _batch(config.data, task, 1, SHORT, jnp.zeros),
-                _batch(config.data, task, rows, T, jax.ShapeDtypeStruct))
+                _batch(config.data, task, rows // config.train.accumulate, T, jax.ShapeDtypeStruct))
 
 
 def _answers(options, task, T):
@@ -96,10 +102,6 @@ def _batch(options, task, B, T, make):
     if task == 'masked_lm' and options.next_sentence:
         batch['next'] = make((B,), jnp.int32)
     return batch
-
-
-def _micro(config):
-    return config.data.batch_size // config.train.accumulate
 
 
 def _tokens(config, batch):

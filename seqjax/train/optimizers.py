@@ -77,9 +77,11 @@ def _named(options, schedule):
                              f"'{options.name}' has no weight decay; set it to 0, or use 'adamw'")
         chosen['weight_decay'] = options.weight_decay
         mask = next((name for name in ('mask', 'weight_decay_mask') if name in accepted), None)
+        spared = parse(options.no_decay)
         if mask:
-            spared = parse(options.no_decay)
             chosen[mask] = lambda params: map_paths(lambda path, _: not matches(path, spared), params)
+        elif spared:
+            raise FieldError('optimizer.no_decay', options.no_decay, f"'{options.name}' decays all parameters; set it to ''")
     elif 'weight_decay' in accepted:
         chosen['weight_decay'] = 0.0  # what the config says, not what optax would choose
     return function(learning_rate=schedule, **chosen)

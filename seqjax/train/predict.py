@@ -25,7 +25,7 @@ def predict(config, workdir, lines, checkpoint='latest'):
         classification   label, probabilities {class: p}
         regression       prediction
         tagging          tokens, labels, and the probability of each label
-        masked_lm        text, with the likeliest token for every '<mask>', and tokens, {token: p} of the likeliest for each
+        masked_lm        text, with the likeliest token for every '<mask>', and tokens, [[token, p], ...] of the likeliest
 
     A run over two texts a row reads them with a TAB between them. A line with nothing in it, or without a TAB where there must
     be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time.
@@ -99,9 +99,9 @@ def _row(sequence, encoding):
 
 def _filled(line, pieces, masks, outputs, encoding):
     """masks: how many the model saw; those that were cut off stay as they are."""
-    tokens = [{encoding.name(token): float(p) for token, p in zip(best, of_best)}
+    tokens = [[[encoding.name(token), float(p)] for token, p in zip(best, of_best)]  # pairs: byte pairs may share a name
               for best, of_best in zip(outputs['tokens'][:masks], outputs['probabilities'])]
-    likeliest = [next(iter(best)) for best in tokens] + [HIDDEN] * (len(pieces) - 1 - len(tokens))
+    likeliest = [best[0][0] for best in tokens] + [HIDDEN] * (len(pieces) - 1 - len(tokens))
     text = encoding.tokenizer.glue.join(part for pair in zip(pieces, [*likeliest, '']) for part in pair if part)
     return dict(input=line, text=text, tokens=tokens)
 

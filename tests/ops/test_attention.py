@@ -85,12 +85,14 @@ def test_no_step_looks_into_the_future():
     *qkv, _ = draw(8, T, T)
     causal = np.tril(np.ones((T, T), bool))
     jacobians = jax.jit(jax.jacrev(lambda *qkv: ops.attend(*qkv, causal)[0].sum((1, 2)), argnums=(0, 1, 2)))(*qkv)
-    reach_query, reach_key, reach_value = (np.any(j[:, 0] != 0, axis=(2, 3)) for j in jax.device_get(jacobians))  # [T, S]
-    np.testing.assert_array_equal(reach_value, causal)
-    # The first step has one place to look at: its weight is 1 whatever the scores.
-    np.testing.assert_array_equal(reach_key[1:], causal[1:])
-    np.testing.assert_array_equal(reach_query[1:], np.eye(T, dtype=bool)[1:])
-    assert not np.any(reach_key[0]) and not np.any(reach_query[0])
+    d_query, d_key, d_value = (np.abs(j[:, 0]).max((2, 3)) for j in jax.device_get(jacobians))  # [T, S]
+    np.testing.assert_array_equal(d_value != 0, causal)
+    assert not np.any(d_key[~causal]) and not np.any(d_query[~np.eye(T, dtype=bool)])
+    np.testing.assert_array_equal(d_key[1:] != 0, causal[1:])
+    assert np.all(np.diag(d_query)[1:])
+    # The first step has one place to look at: its weight is 1 whatever the scores. That of the product and that of the sum
+    # it is divided by cancel, but for the rounding of two sums in another order.
+    assert d_key[0, 0] < 1e-6 and d_query[0, 0] < 1e-6
 
 
 def test_scores_too_large_for_exp_are_no_trouble():

@@ -119,7 +119,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(run, capsys):
 
 
 @pytest.mark.parametrize('last, sentence', [
-    (5, '--last=5: {checkpoints} has 4 checkpoint(s), and training keeps the latest config.train.keep_latest=4; ask for '
+    (5, '--last=5: {checkpoints} has 4 such checkpoint(s), and training keeps the latest config.train.keep_latest=4; ask for '
         'fewer, or train with more to keep'),
     (1, '--last=1: a mean is that of at least 2 checkpoints'),
     (-3, '--last=-3: a mean is that of at least 2 checkpoints')])
@@ -127,6 +127,18 @@ def test_a_number_that_cannot_be_is_refused(run, last, sentence):
     with pytest.raises(UserError) as caught:
         train.average(CONFIG, run.path, last)
     assert str(caught.value) == sentence.format(checkpoints=run.checkpoints)
+    assert not list(run.path.glob('*average*'))
+
+
+@pytest.mark.parametrize('last, damaged, left', [(3, False, 2), (2, True, 1)])
+def test_one_that_was_kept_for_its_score_is_not_one_of_the_last(run, last, damaged, left):
+    shutil.rmtree(run.checkpoints / '00000002')
+    if damaged:
+        os.truncate(run.checkpoints / '00000003' / 'arrays' / '_METADATA', 5)
+    with pytest.raises(UserError) as caught:
+        train.average(tiny_config(train=dict(keep_latest=2)), run.path, last)
+    assert str(caught.value) == (f'--last={last}: {run.checkpoints} has {left} such checkpoint(s), and training keeps the '
+                                 'latest config.train.keep_latest=2; ask for fewer, or train with more to keep')
     assert not list(run.path.glob('*average*'))
 
 

@@ -144,6 +144,13 @@ def test_keeps_the_latest_and_apart_from_them_the_best(tmp_path, scores, keep_la
     assert checkpoints.best_step() == (min(scored, key=lambda s: (scores[s - 1], -s)) if scored else kept[-1])
 
 
+def test_a_hundred_million_steps_are_a_checkpoint_too(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    for step in (99_999_999, 100_000_000):
+        (tmp_path / f'{step:08d}').mkdir()
+    assert checkpoints.steps() == [99_999_999, 100_000_000]
+
+
 def test_differences_are_listed_by_path_and_nothing_is_cast(two_saved):
     state = some_state(2)
     state['params']['half'] = state['params']['half'].astype(jnp.float32)

@@ -1,5 +1,6 @@
 """What a config describes: counts, operations and bytes are those of a hand's calculation and of the run itself."""
 
+import json
 import sys
 
 import jax
@@ -34,6 +35,20 @@ def test_what_the_backward_pass_needs_is_counted_once_and_without_arguments():
     assert saved_bytes(lambda w, x: jnp.sin(x @ w).sum(), w, x) == 4 * 4 * 3  # cos of the product
     loop = lambda w, x: jax.lax.scan(lambda y, _: (jnp.sin(y @ w @ w.T), None), x, length=5)[0].sum()
     assert saved_bytes(loop, w, x) == 5 * 4 * (4 * 8 + 4 * 3 + 4 * 8) + 4 * 8 * 3  # y, y w and the cos, five times; w.T once
+
+
+@pytest.mark.parametrize('wrap', [lambda layer: layer, jax.jit, jax.checkpoint], ids=['plain', 'jit', 'checkpoint'])
+def test_where_platforms_differ_only_what_the_default_saves_is_counted(wrap):
+    x, w = jnp.ones((4, 8)), jnp.ones((5, 8))
+
+    def loop(act):  # in every turn some array is saved that another branch would not
+        layer = wrap(lambda y, w: act(y * w))
+        return lambda w, x: jax.lax.scan(lambda y, w: (layer(y, w), None), x, w)[0].sum()
+
+    default = lambda y: jnp.sin(y) * y
+    chosen = lambda y: jax.lax.platform_dependent(y, tpu=lambda y: jnp.exp(jnp.tanh(jnp.exp(y))) * (y @ jnp.ones((8, 8))),
+                                                  default=default)
+    assert saved_bytes(loop(chosen), w, x) == saved_bytes(loop(default), w, x) > 0
 
 
 def test_layers_that_are_alike_are_one_line():
@@ -123,8 +138,31 @@ def test_assumed_rows_are_those_that_data_would_have(tmp_path):
         assumed = shapes(module._assumed(config))
         config.vocabulary = 0
         assert assumed == shapes(module._from_data(config, None))
-    config = tiny_config('transformer', task='translation', vocabulary=V, data=dict(source='reverse', batch_tokens=1000))
-    assert shapes(module._assumed(config))['targets'][0] == (24, 16)  # 3 * 8 rows of 2 * 16 tokens
+    for accumulate, rows in ((1, 24), (4, 6)):  # of 3 * 8 rows of 2 * 16 tokens
+        config = tiny_config('transformer', task='translation', vocabulary=V, train=dict(accumulate=accumulate),
+                             data=dict(source='reverse', batch_tokens=1000, sequence_length=16))
+        assert shapes(module._assumed(config))['targets'][0] == (rows, 16)
+    config.vocabulary = 0
+    assert shapes(module._from_data(config, None))['targets'][0] == (rows, 17)  # with the end
+
+
+def test_batches_of_shorter_pairs_have_more_tokens_than_those_of_the_longest():
+    def activations(tokens):
+        config = tiny_config('transformer', task='translation', vocabulary=V, model=dict(heads=2),
+                             data=dict(source='reverse', batch_tokens=tokens), train=dict(accumulate=2))
+        found = train.describe(config)
+        assert 'a micro-batch has 12 rows, 384 tokens' in str(found)
+        return found.memory['activations, at most']
+
+    assert activations(1000) == pytest.approx(activations(2 * 384) * 1000 / (2 * 384), rel=1e-6)
+
+
+def test_spans_are_put_back_in_the_vocabulary_that_they_are_missing_from(tmp_path):
+    config = tiny_config('t5', task='span_corruption', data=dict(source=f'file:{write_text(tmp_path / "text.txt")}'))
+    found = train.describe(config)
+    (table,) = [parameter for parameter in found.parameters if parameter.path.endswith('table') and 'embed' in parameter.axes]
+    config.vocabulary = table.shape[0]
+    assert train.describe(config).count == found.count
 
 
 def test_a_vocabulary_that_is_not_that_of_the_data_is_refused_where_data_is_read(tmp_path):
@@ -137,9 +175,26 @@ def test_a_vocabulary_that_is_not_that_of_the_data_is_refused_where_data_is_read
     assert train.build(config, RunDirectory(tmp_path / 'run')).task.model.vocabulary == 29
 
 
-def test_labelled_data_says_how_long_rows_are(tmp_path):
+@pytest.mark.parametrize('batching', ['pad', 'bucket', 'exact'])
+def test_rows_are_as_long_as_the_longest_of_labelled_data(batching, tmp_path):
     config = labelled_config(write_labelled(tmp_path / 'trees.jsonl', 'classification'), 'classification', 'conv')
+    config.data.batching = batching
     assert 'a micro-batch has 8 rows, 96 tokens' in str(train.describe(config))
+    assert config.data.batching == batching
+
+
+def test_a_run_that_is_to_begin_with_another_has_its_tokens(tmp_path):
+    config = labelled_config(write_labelled(tmp_path / 'trees.jsonl', 'classification'), 'classification', 'conv')
+    untrained_run(config, tmp_path / 'old')
+    (tmp_path / 'few.jsonl').write_text('\n'.join(json.dumps(dict(text='ab', label=label, split=split)) for label, split in
+                                                  [('x', 'train'), ('y', 'train'), ('x', 'validation')]))
+    config.data.source = f'file:{tmp_path / "few.jsonl"}'
+    table = lambda config, run: next(x.shape for x in train.describe(config, run).parameters if x.path.endswith('table'))
+    new = RunDirectory(tmp_path / 'new')
+    assert table(config, None) == table(config, new) == (4, 8)
+    config.init_from = str(tmp_path / 'old')
+    assert table(config, None) == table(config, new) == (10, 8)
+    assert not new.path.exists()
 
 
 # ------------------------------------------------------------------------------------------------ the command line

@@ -155,6 +155,13 @@ def test_no_decay_in_the_config_means_none_even_where_optax_has_a_default():
     assert all((update == 0).all() for update in jax.tree.leaves(updates))
 
 
+@pytest.mark.parametrize('name', ['novograd', 'prodigy', 'dadapt_adamw', 'madgrad'])
+def test_an_optimizer_that_can_spare_nothing_decays_where_nothing_is_to_be_spared(name):
+    make(name=name)
+    assert any(np.any(x != y) for x, y in zip(*(jax.tree.leaves(run(make(name=name, no_decay='', weight_decay=decay), 3))
+                                                for decay in (0.0, 0.5))))
+
+
 @pytest.mark.parametrize('name', ['adamw', 'sgd', 'lion'])
 def test_own_rates_scale_updates_exactly_and_the_last_pattern_wins(name):
     factors = {'embedding/table': 0.5, 'block_0/kernel': 4.0, 'block_0/bias': 2.0, 'norm/scale': 1.0}
@@ -172,6 +179,8 @@ def test_own_rates_scale_updates_exactly_and_the_last_pattern_wins(name):
     (dict(name='adamm'), "optimizer.name='adamm': no such optimizer; did you mean 'adam'?"),
     (dict(name='sgd', weight_decay=0.1),
      "optimizer.weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
+    (dict(name='novograd', weight_decay=0.1),
+     "optimizer.no_decay='*bias,*scale': 'novograd' decays all parameters; set it to ''"),
     (dict(name='adamw', momentum=0.9), "optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
     (dict(name='sgd', b2=0.9), "optimizer.b2=0.9: 'sgd' does not take it; set it to none"),
     (dict(rates='embedding'), "optimizer.rates='embedding': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
