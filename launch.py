@@ -15,10 +15,13 @@
     python launch.py --config=experiments/adding.py:gru --workdir=runs/gru       # one of them
 """
 
+import contextlib
+import gzip
 import json
 import os
 import pathlib
 import sys
+import zlib
 
 from absl import app, flags, logging
 from ml_collections import config_flags
@@ -35,7 +38,7 @@ READ_BY = {'input': ('generate', 'predict', 'score'), 'ensemble': ('generate',),
 flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
 flags.DEFINE_enum('mode', 'train', MODES, 'What to do; all but train, cost and describe need a run, and read its config.')
 flags.DEFINE_string('checkpoint', 'latest', "For all modes but train and average: 'latest', 'best' or a step.")
-flags.DEFINE_string('input', None, "A file of lines to predict or translate, or '-' for what is piped in.")
+flags.DEFINE_string('input', None, "A file of lines to predict or translate, also .gz, or '-' for what is piped in.")
 flags.DEFINE_list('ensemble', [], 'For --mode=generate --input: more run directories, which translate with --workdir.')
 flags.DEFINE_boolean('explain', False, 'For --mode=generate --input: pictures of where the model looked and of its beam.')
 flags.DEFINE_integer('last', None, 'For --mode=average: the mean of so many checkpoints.')
@@ -143,18 +146,27 @@ def _refuse(names, reason):
             raise UserError(f'{FLAGS[name].serialize()}: {reason}; leave it out')
 
 
+@contextlib.contextmanager
 def _open_input():
-    """The lines of --input; a byte that is no UTF-8 becomes a replacement character, so that no line is lost."""
+    """The lines of --input, also of a .gz; a byte that is no UTF-8 becomes a replacement character: no line is lost."""
     if not FLAGS.input:
         raise UserError(f'--mode={FLAGS.mode}: give --input=FILE with a line for every sequence, or --input=- to read them '
                         'from a pipe')
     if FLAGS.input == '-':
         sys.stdin.reconfigure(encoding='utf-8-sig', errors='replace', newline='\n')
-        return sys.stdin
+        yield sys.stdin
+        return
+    opened = gzip.open if FLAGS.input.endswith('.gz') else open
     try:
-        return open(FLAGS.input, encoding='utf-8-sig', errors='replace', newline='\n')
+        lines = opened(FLAGS.input, 'rt', encoding='utf-8-sig', errors='replace', newline='\n')
     except OSError as error:
         raise UserError(f'--input={FLAGS.input}: cannot be read ({error.strerror})') from None
+    with lines:
+        try:
+            yield lines
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UserError(f'--input={FLAGS.input}: is damaged, or not compressed though its name ends in .gz ({error}); '
+                            'copy it again, or rename it') from None
 
 
 def _print_each(answers):

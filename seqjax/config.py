@@ -35,7 +35,7 @@ def defaults(model):
         tokenizer='char',         # 'char', 'byte', 'bpe' or 'word'
         vocabulary=1024,          # tokens that 'bpe' and 'word' may use; 'char' and 'byte' need no number
         shared=False,             # one vocabulary for both languages of a translation
-        lowercase=False,          # words and characters of labelled sequences, both sides of a translation
+        lowercase=False,          # words and characters of labelled and masked text, all of pairs and of corrupted spans
         batch_size=32,            # rows of one step, over all devices
         batch_tokens=0,           # of translations: source and target positions of one step, about; its rows are then a
                                   # multiple of batch_size, more of short pairs than of long ones; 0: batch_size rows
@@ -134,6 +134,7 @@ def defaults(model):
         groups=1,                 # parts of the beam that are kept apart,
         diversity=0.0,            # and how much it costs to choose what an earlier part has chosen
         no_repeat=0,              # no so many tokens in a row are written twice; 0: off
+        min_length=0,             # tokens that a translation has at least, the end counted
         n_best=1,                 # answers to a line, best first
         batch_size=32,            # lines that are decoded together
     ))
@@ -202,10 +203,12 @@ def teacher(config):
 def search(config):
     """How translations are looked for."""
     options = config.decode
-    same = ('beam', 'length_penalty', 'coverage_penalty', 'groups', 'diversity', 'no_repeat', 'n_best', 'length_factor')
+    fields = {field: options[field] for field in ('beam', 'length_penalty', 'coverage_penalty', 'groups', 'diversity',
+                                                  'no_repeat', 'min_length', 'n_best', 'length_factor')}
+    if options.sample and options.length_penalty == 1.0:  # its default, which is for beams
+        fields['length_penalty'] = 0.0
     return with_prefix('config.decode', lambda: decode.Search(
-        max_length=options.max_new_tokens, sampler=sampler(config) if options.sample else None,
-        **{field: options[field] for field in same}))
+        max_length=options.max_new_tokens, sampler=sampler(config) if options.sample else None, **fields))
 
 
 def sampler(config):
@@ -283,12 +286,16 @@ def _check_labelled(config):
                                   ('max_length', ('labelled', 'pairs'), 'of labelled sequences'),
                                   ('marked', ('labelled', 'masked'), 'of labelled sequences'),
                                   ('train_examples', ('labelled',), 'of labelled sequences'),
+                                  ('lowercase', ('labelled', 'masked', 'spans', 'pairs'), 'of labelled sequences and translations'),
                                   ('shared', ('pairs', 'spans'), 'of translations'),
                                   ('batch_tokens', ('pairs',), 'of translations'),
                                   ('documents', ('text', 'masked', 'spans'), 'of a text')):
         if options[field] and kind not in kinds:
             raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the data is '
                              f'{options.source!r} for {task_name(config)}; set it to {type(options[field])()!r}')
+    if options.lowercase and options.tokenizer in ('byte', 'bpe') and kind in ('labelled', 'masked'):
+        raise FieldError('config.data.lowercase', True, 'is for characters and words, and config.data.tokenizer='
+                         f"{options.tokenizer!r}; set it to False, or the tokenizer to 'char' or 'word'")
     if options.documents and kind == 'text' and config.model.name not in models.PACKING:
         raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a '
                          f"row apart; set it to '', or use a model that can: {', '.join(models.PACKING)}")

@@ -4,5 +4,4 @@ Where text is masked or marked (BERT: [CLS] is START, [SEP] is END), MASK is the
 """
 
 PADDING, UNKNOWN, START, END, MASK = range(5)
-COUNT = 4
 MARKED_COUNT = 5

@@ -124,6 +124,8 @@ def test_an_impossible_value_is_refused_by_name(field, value):
                           "language_model; set it to ''"),
     ('data.shared', True, "config.data.shared=True: is a matter of translations, and the data is 'python' for "
                           'language_model; set it to False'),
+    ('data.lowercase', True, 'config.data.lowercase=True: is a matter of labelled sequences and translations, and the data is '
+                             "'python' for language_model; set it to False"),
     ('data.batch_tokens', 9, "config.data.batch_tokens=9: is a matter of translations, and the data is 'python' for "
                              'language_model; set it to 0'),
     ('train.teacher', 'linear', "config.train.teacher='linear': is for translation, and the task is language_model; "
@@ -145,7 +147,7 @@ def test_an_impossible_value_is_refused_by_name(field, value):
                                      'it to 0'),
     *[(f'decode.{field}', value, f'config.decode.{field}={value}: must be at least 0') for field, value in (
         ('length_penalty', -0.5), ('length_penalty', NAN), ('length_penalty', INF), ('coverage_penalty', -1.0),
-        ('diversity', -1.0), ('no_repeat', -1), ('length_factor', -1.0), ('length_factor', INF))],
+        ('diversity', -1.0), ('no_repeat', -1), ('min_length', -1), ('length_factor', -1.0), ('length_factor', INF))],
 ])
 def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
     with pytest.raises(FieldError) as caught:
@@ -170,6 +172,15 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
     ('reader', '', dict(source='reviews', batching='pack'),
      "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task is classification; "
      "write 'bucket'"),
+    ('reader', '', dict(source='reviews', lowercase=True, tokenizer='bpe'),
+     "config.data.lowercase=True: is for characters and words, and config.data.tokenizer='bpe'; set it to False, or the tokenizer to "
+     "'char' or 'word'"),
+    ('bert', 'masked_lm', dict(lowercase=True, tokenizer='byte'),
+     "config.data.lowercase=True: is for characters and words, and config.data.tokenizer='byte'; set it to False, or the tokenizer to "
+     "'char' or 'word'"),
+    ('reader', '', dict(source='adding', lowercase=True),
+     "config.data.lowercase=True: is a matter of labelled sequences and translations, and the data is 'adding' for regression; set it "
+     'to False'),
     ('reader', 'tagging', dict(source='reviews'),
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
      'moving_digits'),
@@ -201,6 +212,13 @@ def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
     configs.validate(tiny_config('reader', task='tagging', data=dict(source='peptides', batching='pack')))
 
 
+@pytest.mark.parametrize('model, task, source, tokenizer', [
+    ('reader', '', 'reviews', 'word'), ('bert', 'masked_lm', 'python', 'char'), ('seq2seq', '', 'reverse', 'bpe'),
+    ('t5', 'span_corruption', 'python', 'byte')])
+def test_capitals_are_lowered_where_something_reads_the_option(model, task, source, tokenizer):
+    configs.validate(tiny_config(model, task=task, data=dict(source=source, tokenizer=tokenizer, lowercase=True)))
+
+
 @pytest.mark.parametrize('model, source, possible', [
     ('gpt', 'python', True), ('reader', 'reviews', True), ('seq2seq', 'reverse', True), ('reader', 'adding', False)])
 def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, possible):
@@ -222,6 +240,11 @@ def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, po
      'config.decode.coverage_penalty=0.2: is for translation by a model with attention; set it to 0'),
     ({}, dict(beam=4, groups=2, diversity=0.5, n_best=4, coverage_penalty=0.2, no_repeat=2, length_penalty=0.0), None),
     ({}, dict(sample=True, min_p=1.0, top_k=3), None),
+    ({}, dict(sample=True, length_penalty=0.0), None),
+    ({}, dict(beam=4, diversity=0.5), 'config.decode.diversity=0.5: is between groups, and there is one; write 0, or more groups'),
+    *[({}, {'sample': True, field: value}, f'config.decode.{field}={value}: a sampler draws one answer; write {field}={unread}, '
+       'or leave out the sampler') for field, value, unread in (
+           ('n_best', 3, 1), ('length_penalty', 0.6, 0.0), ('coverage_penalty', 0.2, 0.0))],
 ])
 def test_a_search_for_translations_is_possible_or_refused(model, fields, sentence):
     config = tiny_config('seq2seq', data=dict(source='reverse'), model=model, decode=fields)
@@ -230,6 +253,13 @@ def test_a_search_for_translations_is_possible_or_refused(model, fields, sentenc
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
     assert str(caught.value) == sentence
+
+
+def test_a_search_is_as_its_config_says():
+    fields = dict(beam=4, length_penalty=0.5, coverage_penalty=0.1, groups=2, diversity=0.3, no_repeat=3, min_length=5, n_best=2,
+                  length_factor=1.5)
+    found = configs.search(tiny_config('seq2seq', data=dict(source='reverse'), decode=fields))
+    assert {field: getattr(found, field) for field in fields} == fields
 
 
 def test_gradients_of_a_translation_are_not_looked_at():

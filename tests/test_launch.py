@@ -1,6 +1,7 @@
 """The command line: every mistake ends in one sentence and exit code 2 before anything is compiled or written."""
 
 import contextlib
+import gzip
 import importlib.util
 import io
 import json
@@ -581,13 +582,14 @@ def test_a_reader_that_has_seen_enough_is_no_mistake_and_ascii_is_no_obstacle(cl
     assert '\\u00e9' in first and json.loads(first)['input'] == 'é'
 
 
-@pytest.mark.parametrize('source', ['file', 'pipe'])
+@pytest.mark.parametrize('source', ['lines.txt', 'lines.txt.gz', '-'])
 def test_every_line_is_translated_into_one_line_whatever_its_bytes(source, launch, translator, tmp_path, monkeypatch):
     content = b'\xef\xbb\xbfab\n\nab\xff\r\n' + 'é🙂\u2028d'.encode() + b'\nab\r\n' + b'cd ' * 20 + b'\n\r\ndd'
     (tmp_path / 'lines.txt').write_bytes(content)
+    (tmp_path / 'lines.txt.gz').write_bytes(gzip.compress(content))
     monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(content), encoding='ascii'))
     before = snapshot(translator)
-    words = [f'--workdir={translator}', '--mode=generate', f'--input={tmp_path / "lines.txt" if source == "file" else "-"}']
+    words = [f'--workdir={translator}', '--mode=generate', f'--input={source if source == "-" else tmp_path / source}']
     code, out, err = run_here(launch, words, monkeypatch)
     assert code == 0, err
     found = out.split('\n')
@@ -595,7 +597,19 @@ def test_every_line_is_translated_into_one_line_whatever_its_bytes(source, launc
     assert [bool(text) for text in found] == [True, False, True, True, True, True, False, True]
     assert found[0] == found[4] != found[2] and snapshot(translator) == before
     assert '2 lines empty: 2, 7\n2 lines with symbols that are not known: 3, 4\n' in err
-    assert '1 line of more than 16 tokens, translated in pieces: 6\n' in err
+    assert '1 line of more than 14 tokens, translated in pieces: 6\n' in err
+
+
+@pytest.mark.parametrize('content, reason', [
+    (b'ab\n', "Not a gzipped file (b'ab')"),
+    (gzip.compress(b'ab\n', mtime=0)[:-4], 'Compressed file ended before the end-of-stream marker was reached')],
+    ids=['plain', 'cut'])
+def test_a_compressed_file_that_is_none_is_refused(content, reason, launch, translator, tmp_path, monkeypatch):
+    (tmp_path / 'lines.gz').write_bytes(content)
+    words = [f'--workdir={translator}', '--mode=generate', f'--input={tmp_path / "lines.gz"}']
+    code, out, err = run_here(launch, words, monkeypatch)
+    assert (code, out) == (2, '') and (f'launch.py: --input={tmp_path / "lines.gz"}: is damaged, or not compressed though its '
+                                       f'name ends in .gz ({reason}); copy it again, or rename it\n') in err
 
 
 def test_several_answers_come_with_the_number_of_their_line_and_scores_as_objects(launch, translator, tmp_path, monkeypatch):

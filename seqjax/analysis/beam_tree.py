@@ -43,9 +43,9 @@ class _Node:
 def beam_tree_svg(trace, row, words, path=None, answer=None):
     """The search of one row as SVG, from left to right; also written to `path` where one is given.
 
-    trace: a `decode.BeamTrace`. words: token -> str. answer: the tokens that the search returned, zeros behind them or not;
-    without, the finished candidate with the largest log P. The answer is a straight line, columns are moved up or down for
-    that. A column is in the order of its parents, so that no two edges cross.
+    trace: a `decode.BeamTrace`. words: token -> str. answer: the tokens that the search returned, no padding
+    behind them; without, the finished candidate with the largest log P. The answer is a straight line, columns are moved up
+    or down for that. A column is in the order of its parents, so that no two edges cross.
     """
     columns = _columns(trace, row)
     _mark_answer(columns, answer)
@@ -98,7 +98,7 @@ def _mark_answer(columns, answer):
     """Follows the answer back to the start; where nothing has finished there is none."""
     ends = [node for column in columns for node in column if node.fate == FINISHED]
     if answer is not None:
-        answer = tuple(np.trim_zeros(np.asarray(answer), 'b').tolist())
+        answer = tuple(np.asarray(answer).tolist())
         ends = [node for node in ends if node.tokens == answer]
         if not ends:
             raise FieldError('answer', answer, 'is not among what this search has finished; give the trace and row it is of')

@@ -11,7 +11,7 @@ MOST_BINS = 20
 FEWEST_ROWS = 20  # of a bin: BLEU of fewer is mostly noise
 
 
-def translation_scores(hypotheses, references):
+def translation_scores(hypotheses, references, only=None):
     """Scores of a corpus of texts, one reference each, as a dict:
 
         bleu              clipped n-gram precision with a brevity penalty, 0..100 (Papineni et al. 2002), of plain text
@@ -21,7 +21,8 @@ def translation_scores(hypotheses, references):
         length_ratio      words of the hypotheses over words of the references; below 1, BLEU is lowered for brevity
         signature/...     of bleu, tokenised_bleu and chrf: how sacrebleu computed it (Post 2018), to be reported beside it
 
-    Texts may be empty. Without any text, the scores are NaN.
+    Texts may be empty. Without any text, the scores are NaN. only: a score that is wanted alone; what it does not need of
+    sacrebleu, which takes its time, is left out.
     """
     from sacrebleu.metrics import BLEU, CHRF  # here, because it takes a while to import
 
@@ -31,6 +32,8 @@ def translation_scores(hypotheses, references):
     # `force` only turns off a remark about texts that look tokenised.
     metrics = dict(bleu=(BLEU(force=True), str), tokenised_bleu=(BLEU(tokenize='none', force=True), _apart),
                    chrf=(CHRF(), str))
+    if only is not None:
+        metrics = {name: metric for name, metric in metrics.items() if name == dict(length_ratio='bleu').get(only, only)}
     scores, signatures = {}, {}
     for name, (metric, prepared) in metrics.items():
         # The signature exists only after something was scored, be it nothing.
@@ -61,7 +64,7 @@ def scores_by_length(source_lengths, hypotheses, references, edges=None, metric=
     rows = []
     for start, end in _joined(lengths, _equal_edges(lengths) if edges is None else edges, fewest):
         inside = np.flatnonzero((lengths >= start) & (lengths < end))
-        scores = translation_scores([hypotheses[i] for i in inside], [references[i] for i in inside])
+        scores = translation_scores([hypotheses[i] for i in inside], [references[i] for i in inside], only=metric)
         rows.append((start, end - 1, len(inside), scores[metric]))
     return rows
 

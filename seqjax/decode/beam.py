@@ -146,6 +146,8 @@ def check_width(width, groups, diversity, name='width'):
         raise FieldError('groups', groups, f'must divide {name}={width}')
     if groups > 1 and not diversity > 0:
         raise FieldError('diversity', diversity, f'must be more than 0, or the {groups} groups are {groups} times the same')
+    if groups == 1 and diversity:
+        raise FieldError('diversity', diversity, 'is between groups, and there is one; write 0, or more groups')
 
 
 def _start(first, limits, groups, w, T, follows, trace):

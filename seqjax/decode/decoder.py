@@ -34,7 +34,7 @@ class Decoder:
     params: Any
     start: int = START
 
-    def begin(self, inputs, lengths, max_length=None):
+    def begin(self, inputs, lengths, max_length):
         return self.model.apply({'params': self.params}, inputs, lengths, max_length, method='begin')
 
     def first(self, inputs, lengths):

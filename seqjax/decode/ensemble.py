@@ -35,7 +35,7 @@ class Ensemble:
         if self.average not in AVERAGES:
             raise FieldError('average', self.average, f'no such average; {suggestion(self.average, AVERAGES)}')
 
-    def begin(self, inputs, lengths, max_length=None):
+    def begin(self, inputs, lengths, max_length):
         return tuple(zip(*(member.begin(inputs, lengths, max_length) for member in self.members)))
 
     def first(self, inputs, lengths):

@@ -28,6 +28,8 @@ def exact_search(step, state, first, *, max_length, end, length_penalty=0.0, con
     """
     if len(first) != 1:
         raise ValueError(f'exact search takes one row, and here are {len(first)}; call it once for each')
+    if max_length < 1:
+        raise FieldError('max_length', max_length, 'must be at least 1')
     step, number, grown, found = jax.jit(step), itertools.count(), 0, []
     score = lambda log_prob, length: float(length_normalised(log_prob, np.float64(length), length_penalty))
     bound = lambda log_prob, length: max(score(log_prob, length + 1), score(log_prob, max_length))

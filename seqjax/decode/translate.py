@@ -32,8 +32,9 @@ class Search:
     """How an answer is looked for. beam, length_penalty, coverage_penalty, groups, diversity: see `beam_search`.
 
     An answer to S source tokens has at most length_factor * S + length_margin tokens, and never more than max_length.
-    no_repeat: no so many tokens in a row are written twice; 0: off. n_best: how many answers are returned.
-    sampler: draws the answer instead of searching for it. average: see `Ensemble`.
+    no_repeat: no so many tokens in a row are written twice; 0: off. min_length: an answer has at least so many tokens, the
+    end counted, where that is possible. n_best: how many answers are returned. sampler: draws the answer instead of
+    searching for it. average: of several models, see `Ensemble`; configs have no such field.
     """
 
     beam: int = 1
@@ -51,20 +52,28 @@ class Search:
     average: str = 'probability'
 
     def __post_init__(self):
-        check_width(self.beam, self.groups, self.diversity, 'beam')
-        if not 1 <= self.n_best <= self.beam:
-            raise FieldError('n_best', self.n_best, f'must be at least 1 and at most beam={self.beam}')
-        if self.sampler is not None and self.beam > 1:
-            raise FieldError('beam', self.beam, 'a sampler draws one answer; write beam=1, or leave out the sampler')
-        if self.max_length < 1:
-            raise FieldError('max_length', self.max_length, 'must be at least 1')
         for field in ('length_penalty', 'coverage_penalty', 'diversity', 'no_repeat', 'min_length', 'length_factor',
                       'length_margin'):
             if not 0 <= getattr(self, field) < float('inf'):
                 raise FieldError(field, getattr(self, field), 'must be at least 0')
+        if self.sampler is not None:
+            self._check_drawing()
+        check_width(self.beam, self.groups, self.diversity, 'beam')
+        if not 1 <= self.n_best <= self.beam:
+            raise FieldError('n_best', self.n_best, f'must be at least 1 and at most beam={self.beam}')
+        if self.max_length < 1:
+            raise FieldError('max_length', self.max_length, 'must be at least 1')
         if self.length_factor + self.length_margin < 1:
             raise FieldError('length_margin', self.length_margin, f'with length_factor={self.length_factor} a source of one '
                              'token has no answer; write 1')
+
+    def _check_drawing(self):
+        """What a sampler does not read must not be asked for."""
+        for field, unread in (('beam', 1), ('n_best', 1), ('groups', 1), ('diversity', 0.0), ('length_penalty', 0.0),
+                              ('coverage_penalty', 0.0)):
+            if getattr(self, field) != unread:
+                raise FieldError(field, getattr(self, field), f'a sampler draws one answer; write {field}={unread}, or leave '
+                                 'out the sampler')
 
     def limit(self, length):
         """How many tokens an answer to so many source tokens may have."""
@@ -93,8 +102,8 @@ def translate(model, params, rows, *, search=Search(), batch_size=32, shapes=SHA
             inputs[n, :lengths[place]] = rows[place]
             used[n], numbers[n], limits[n] = lengths[place], place, search.limit(lengths[place])
         key = jax.random.key(0) if key is None else key
-        found = jax.device_get(_answer(models, search, search.limit(shape), start, end, params, inputs, used, limits,
-                                       numbers, key))
+        found = jax.device_get(answer_batch(models, search, search.limit(shape), start, end, params, inputs, used, limits,
+                                            numbers, key))
         for n, place in enumerate(places):
             answers[place] = _listed(jax.tree.map(lambda leaf: leaf[n], found), search.n_best)
         if seen is not None:
@@ -102,9 +111,9 @@ def translate(model, params, rows, *, search=Search(), batch_size=32, shapes=SHA
     return answers
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _answer(models, search, max_length, start, end, params, inputs, lengths, limits, numbers, key):
-    """`Hypotheses` of one batch. limits: 0 for rows that are padding."""
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4), static_argnames='trace')
+def answer_batch(models, search, max_length, start, end, params, inputs, lengths, limits, numbers, key, trace=False):
+    """`Hypotheses` of one batch; with trace, for a beam, also its `BeamTrace`. limits: 0 for rows that are padding."""
     writer = decoder(models[0], params[0], start) if len(models) == 1 else ensemble(models, params, start, search.average)
     memory, state = writer.begin(inputs, lengths, max_length)
     constraints = (NoRepeat(search.no_repeat),) if search.no_repeat else ()
@@ -117,7 +126,7 @@ def _answer(models, search, max_length, start, end, params, inputs, lengths, lim
     return beam_search(step, state, first, width=search.beam, length_penalty=search.length_penalty,
                        coverage_penalty=search.coverage_penalty, attention=writer.attention,
                        source_mask=jnp.arange(inputs.shape[1]) < lengths[:, None], groups=search.groups,
-                       diversity=search.diversity, **same)
+                       diversity=search.diversity, trace=trace, **same)
 
 
 def _batches(lengths, shapes, batch_size):

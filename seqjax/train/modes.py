@@ -27,7 +27,10 @@ _EVALUATE_ON_OTHER_DATA = tuple(f'data.{field}' for field in (
 
 
 def evaluate(config, workdir, checkpoint='latest'):
-    """Metrics of a checkpoint of the run on its held-out text, or on that of another source that `config` names."""
+    """Metrics of a checkpoint of the run on its held-out text, or on that of another source that `config` names.
+
+    All pairs of a translation are decoded, whatever config.train.decode_rows says.
+    """
     config = for_these_devices(config)
     run = open_run(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
     parts = build(config, run)
@@ -44,7 +47,8 @@ def evaluate(config, workdir, checkpoint='latest'):
     found = summarise(parts.task, sums, name)
     if parts.decoded:
         with ProgressBar('decode', None) as bar:
-            written = parts.decoded.measure(parts.task.model, on_one_device(parts, state), name, bar.add)
+            every_pair = dataclasses.replace(parts.decoded, rows=0)
+            written = every_pair.measure(parts.task.model, on_one_device(parts, state), name, bar.add)
         found |= written.numbers
         if same_data:
             written.keep(run)
@@ -61,6 +65,7 @@ def generate(config, workdir, checkpoint='latest'):
         raise UserError(f'--mode=generate: {config.model.name!r} cannot continue a text; models that can: {", ".join(able)}')
     if not options.prompt:
         raise UserError("config.decode.prompt='': give at least one character to continue from")
+    _check(options)
     tokenizer = run.tokenizer()
     try:
         prompt = tokenizer.encode(options.prompt)
@@ -83,6 +88,19 @@ def generate(config, workdir, checkpoint='latest'):
             written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(options.seed),
                                       max_new_tokens=options.max_new_tokens, sampler=configs.sampler(config))
     return [options.prompt + tokenizer.glue + tokenizer.decode(tokens) for tokens in written]
+
+
+def _check(options):
+    """What writing a text does not do must not be asked for. options: config.decode."""
+    if options.n_best != 1:
+        raise FieldError('config.decode.n_best', options.n_best, 'is for the answers of a translation; write 1, and '
+                         'config.decode.samples for more than one text')
+    if options.min_length:
+        raise FieldError('config.decode.min_length', options.min_length, 'is for the answers of a translation, and a text '
+                         'has as many tokens as config.decode.max_new_tokens says; write 0')
+    if options.no_repeat and options.beam == 1:
+        raise FieldError('config.decode.no_repeat', options.no_repeat, 'is for a beam, and config.decode.beam=1 draws the '
+                         'text; write 0, or widen the beam')
 
 
 def _likeliest(config, model, params, prompt):

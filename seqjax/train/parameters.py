@@ -50,7 +50,7 @@ class Parameters:
 
 def make_parameters(config, task, sample):
     """The Parameters of `task`, as the config says. sample: a batch of one row, whatever its length. Computes nothing."""
-    variables, projections = lora.find_projections(functools.partial(task.init, jax.random.key(0), sample))
+    variables, projections = lora.find_projections(lambda: task.init(jax.random.key(0), sample))
     boxed, frozen = variables['params'], tuple(paths.parse(config.optimizer.freeze))
     adapters = configs.with_prefix('config', lambda: lora.make_lora(config.lora, meta.unbox(boxed), projections))
     if adapters:

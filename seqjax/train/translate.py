@@ -11,6 +11,7 @@ from seqjax import decode
 from seqjax.data import batching
 from seqjax.data.examples import Example
 from seqjax.data.lines import plural
+from seqjax.data.tokenizers import BPETokenizer
 from seqjax.errors import FieldError, UserError
 from seqjax.special_tokens import END, UNKNOWN
 from seqjax.train.experiment import make_task
@@ -27,9 +28,9 @@ def translate(config, workdir, lines, checkpoint='latest', *, ensemble=(), expla
     """Yields, for every line, its answers [(score, text), ...], best first: config.decode.n_best of them.
 
     ensemble: more run directories, whose mean probability decides (`decode.Ensemble`). explain: pictures of the first lines
-    go to the directory 'explain' of the run. A line of more tokens than config.data.max_length, or than 256 where that is
-    0, is translated in pieces, cut between words, and has one answer; an empty line has an empty one. At the end it is said
-    what was unusual about the lines, and in which of them.
+    go to the directory 'explain' of the run, after the answers. A line of more tokens than config.data.max_length, or than
+    255 where that is 0, is translated in pieces, cut between words, and has one answer; an empty line has an empty one. At
+    the end it is said what was unusual about the lines, and in which of them.
     """
     _check(config.decode, explain)
     run, encoding, first = open_translator('generate', config, workdir, checkpoint)
@@ -44,10 +45,10 @@ def translate(config, workdir, lines, checkpoint='latest', *, ensemble=(), expla
             answers = iter(decode.translate(models, params, [row for of_line in rows for row in of_line], search=search,
                                             shapes=shapes, batch_size=config.decode.batch_size,
                                             key=jax.random.fold_in(key, done), seen=bar.add))
+            yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
             for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
                 for row in of_line[:1]:
                     explain_row(models, params, encoding, row, search, run.path / 'explain', number)
-            yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
             done += len(some)
             bar.update(done, f'{done:,} lines')
         for sentence in noticed.sentences():
@@ -110,7 +111,7 @@ def _check(options, explain):
 
 def _shapes(longest):
     """The row lengths that are compiled; what is longer than the last of them is cut."""
-    longest = longest + 2 if longest else decode.SHAPES[-1]  # with a tag and the end
+    longest = longest + 1 if longest else decode.SHAPES[-1]  # with the end, which max_length does not count
     return (*(shape for shape in decode.SHAPES if shape < longest), longest)
 
 
@@ -134,7 +135,7 @@ class _Noticed:
             self.lines['with symbols that are not known'].append(number)
         if len(tokens) <= longest:
             return [tokens]
-        self.lines[f'of more than {longest} tokens, translated in pieces'].append(number)
+        self.lines[f'of more than {longest - 1} tokens, translated in pieces'].append(number)
         return cut(tokens, encoding, longest)
 
     def sentences(self):
@@ -144,16 +145,21 @@ class _Noticed:
 
 
 def cut(tokens, encoding, longest):
-    """Rows of at most `longest` tokens, each with the tag and the end, cut before a word where that is possible."""
+    """Rows of at most `longest` tokens, each with the tag and the end, cut before a word where that is possible.
+
+    Byte pairs of a word have the blank before it, as those of the first one do; where it is a token it is left out.
+    """
     tags = len(encoding.source_side.tags) and 1
     tag, rest, pieces = tokens[:tags], tokens[tags:-1], []
-    begins = np.array([word.startswith('▁') for word in encoding.source_words(rest)])
+    words, blanks = encoding.source_words(rest), () if isinstance(encoding.source_side.tokenizer, BPETokenizer) else ('▁',)
+    begins, blank = np.array([word.startswith('▁') for word in words]), np.array([word in blanks for word in words])
     while len(rest):
         room = longest - tags - 1
         if len(rest) > room and begins[1:room + 1].any():
             room = int(np.flatnonzero(begins[1:room + 1])[-1]) + 1
         pieces.append(np.concatenate([tag, rest[:room], np.array([END], np.int32)]))
-        rest, begins = rest[room:], begins[room:]
+        room += int(np.argmin(np.append(blank[room:], False)))
+        rest, begins, blank = rest[room:], begins[room:], blank[room:]
     return pieces
 
 

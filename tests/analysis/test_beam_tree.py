@@ -102,7 +102,7 @@ def test_the_tree_of_the_picture_is_the_tree_of_the_search(k, T, seed):
 @pytest.mark.parametrize('place', [None, 0, 2])
 def test_the_answer_is_one_thick_straight_line(place):
     trace, finished = search(3, 6, 4)
-    answer = None if place is None else [*finished[place][1], 0, 0]
+    answer = None if place is None else np.array(finished[place][1])
     _, nodes, thick = read_back(beam_tree_svg(trace, 0, WORDS.__getitem__, answer=answer))
     assert [nodes[place][0] for place in thick] == [shown(token) for token in finished[place or 0][1]]
     assert len({y for _, y in thick}) == 1
@@ -162,6 +162,16 @@ def test_the_row_is_the_one_that_was_asked_for():
 def test_an_answer_of_another_search_is_refused():
     with pytest.raises(FieldError, match=r'^answer=\(5, 5, 5, 5, 5, 5, 5\): is not among what this search has finished; '):
         beam_tree_svg(search(2, 3, 0)[0], 0, WORDS.__getitem__, answer=[5] * 7)
+
+
+def test_an_answer_may_end_with_token_0():
+    trace, finished = search(2, 3, 0)
+    last = trace.tokens[0, 2]
+    c = next(c for c in range(4) if trace.fate[0, 2, c] == 2 and last[c] != END)
+    answer = next(text for score, text in finished if score == trace.scores[0, 2, c])
+    last[c] = 0
+    _, nodes, thick = read_back(beam_tree_svg(trace, 0, WORDS.__getitem__, answer=[*answer[:-1], 0]))
+    assert [nodes[place][0] for place in thick] == [*map(shown, answer[:-1]), '<pad>']
 
 
 def test_the_file_is_what_is_returned(tmp_path):

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from sacrebleu import metrics
 
 from seqjax.analysis import scores_by_length, translation_scores
 from seqjax.errors import FieldError
@@ -112,6 +113,17 @@ def test_rows_are_scored_with_those_of_their_length():
         assert score == pytest.approx(expected, rel=1e-12)
     by_match = scores_by_length(lengths, joined(hypotheses), joined(references), edges=(0, 50), metric='exact_match')
     assert by_match == [(0, 49, 60, sum(h == r for h, r in zip(hypotheses, references)) / 60)]
+
+
+@pytest.mark.parametrize('metric', ['bleu', 'tokenised_bleu', 'chrf', 'exact_match', 'length_ratio'])
+def test_only_what_is_shown_by_length_is_computed(metric, monkeypatch):
+    hypotheses, references = map(joined, draw(7))
+    expected, computed = translation_scores(hypotheses, references)[metric], []
+    for cls in (metrics.BLEU, metrics.CHRF):
+        monkeypatch.setattr(cls, 'corpus_score', lambda self, *texts, score=cls.corpus_score: (
+            computed.append(self), score(self, *texts))[1])
+    assert scores_by_length([1] * 30, hypotheses, references, metric=metric) == [(1, 1, 30, expected)]
+    assert len(computed) == (metric != 'exact_match')
 
 
 @pytest.mark.parametrize('counts, edges, expected', [

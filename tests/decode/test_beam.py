@@ -176,6 +176,7 @@ def test_the_loop_ends_with_its_last_row_and_not_a_number_stays_in_its_row():
     (dict(width=0), 'width=0: must be at least 1'),
     (dict(width=4, groups=3), 'groups=3: must divide width=4'),
     (dict(width=4, groups=2), 'diversity=0.0: must be more than 0, or the 2 groups are 2 times the same'),
+    (dict(width=4, diversity=0.5), 'diversity=0.5: is between groups, and there is one; write 0, or more groups'),
     (dict(width=2, max_length=0), 'max_length=0: must be at least 1'),
     (dict(width=2, coverage_penalty=0.5), 'coverage_penalty=0.5: needs attention and source_mask'),
     (dict(width=2, coverage_penalty=0.5, attention=lambda state: None, source_mask=np.ones((1, S), bool)),

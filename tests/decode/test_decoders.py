@@ -110,7 +110,7 @@ def test_pairs_have_the_score_of_going_through_their_targets_step_by_step():
     @jax.jit
     def by_steps(inputs, lengths):
         writer = decoder(model, params)
-        memory, state = writer.begin(inputs, lengths)
+        memory, state = writer.begin(inputs, lengths, T)
         return score(functools.partial(writer.step, memory), state, writer.first(inputs, lengths), targets, target_lengths)
 
     for actual, expected in zip((sums, by_token), by_steps(INPUTS, LENGTHS)):
@@ -126,6 +126,14 @@ def test_where_an_ensemble_looks_is_the_mean_over_those_that_look():
     actual = Ensemble((looks, does_not, looks)).attention(tuple(states))
     np.testing.assert_allclose(actual, states[[0, 2]].mean(axis=0), rtol=1e-6)
     assert Ensemble((does_not,)).attention(tuple(states[:1])) is None
+
+
+@pytest.mark.parametrize('make_writer', [decoder, lambda model, params: ensemble([model], [params])],
+                         ids=['decoder', 'ensemble'])
+def test_how_long_an_answer_may_be_is_always_said(make_writer):
+    """A Transformer's state has room for it."""
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'max_length'"):
+        make_writer(*make('seq2seq')).begin(INPUTS, LENGTHS)
 
 
 def test_what_cannot_be_decoded_is_refused():

@@ -56,7 +56,9 @@ def test_all_of_them_and_no_more():
     assert sum(np.exp(log_prob) for *_, log_prob in found) == pytest.approx(1, abs=1e-5)
 
 
-def test_too_few_expansions_and_several_rows_are_refused():
+def test_too_few_expansions_no_tokens_and_several_rows_are_refused():
+    with pytest.raises(FieldError, match='^max_length=0: must be at least 1$'):
+        exact_search(step, *tabular.begin([1]), max_length=0, end=END)
     with pytest.raises(FieldError, match='^expansions=2: are not enough to be sure of the 5 best; allow more, or write a'):
         find(11, n_best=5, expansions=2)
     with pytest.raises(ValueError, match='exact search takes one row, and here are 2; call it once for each'):

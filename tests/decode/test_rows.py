@@ -8,7 +8,7 @@ import pytest
 
 from seqjax import models
 from seqjax.decode import Sampler, Search, score_pairs, translate
-from seqjax.decode.translate import _answer
+from seqjax.decode.translate import answer_batch
 from seqjax.errors import FieldError
 from tests.reference.parameters import random_parameters
 
@@ -45,13 +45,13 @@ def test_rows_come_back_in_their_order_whatever_the_batch_and_the_shapes():
 
 def test_few_programs_are_compiled_and_none_again():
     run()
-    before = _answer._cache_size()
+    before = answer_batch._cache_size()
     counts = []
     run(ROWS[::-1] * 2, seen=counts.append)
-    assert _answer._cache_size() == before
+    assert answer_batch._cache_size() == before
     assert sum(counts) == 2 * sum(len(row) > 0 for row in ROWS) and max(counts) <= 4
     run(search=Search(length_margin=2))
-    assert _answer._cache_size() == before + len(SHAPES)
+    assert answer_batch._cache_size() == before + len(SHAPES)
 
 
 def test_scores_are_those_of_the_tokens_and_lengths_keep_to_the_limit():
@@ -128,7 +128,11 @@ def test_rows_that_are_too_long_are_refused():
     (dict(beam=0), 'beam=0: must be at least 1'),
     (dict(beam=4, groups=3), 'groups=3: must divide beam=4'),
     (dict(beam=2, n_best=3), 'n_best=3: must be at least 1 and at most beam=2'),
-    (dict(beam=2, sampler=Sampler()), 'beam=2: a sampler draws one answer; write beam=1, or leave out the sampler'),
+    (dict(beam=4, diversity=0.5), 'diversity=0.5: is between groups, and there is one; write 0, or more groups'),
+    *[({field: value, 'sampler': Sampler()}, f'{field}={value}: a sampler draws one answer; write {field}={unread}, or leave '
+       'out the sampler') for field, value, unread in (
+           ('beam', 2, 1), ('n_best', 3, 1), ('groups', 2, 1), ('diversity', 0.5, 0.0), ('length_penalty', 0.6, 0.0),
+           ('coverage_penalty', 0.2, 0.0))],
     (dict(max_length=0), 'max_length=0: must be at least 1'),
     (dict(length_penalty=-1.0), 'length_penalty=-1.0: must be at least 0'),
     (dict(length_factor=0.5, length_margin=0),

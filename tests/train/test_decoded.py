@@ -108,21 +108,28 @@ def test_new_lines_are_translated_as_the_test_split_was(ended):
 def test_evaluation_afterwards_finds_what_the_run_found(copied):
     path, workdir = copied
     last, config = evaluations(workdir)[-1], run_config(path)
-    for split, name in (('validation', 'eval'), ('test', 'test')):
-        config.data.split = split
-        texts = kept(workdir, split)
-        (workdir / f'{split}_translations.jsonl').unlink()
-        found = train.evaluate(config, workdir)
-        assert found.pop('step') == last['step']
-        assert found == {key: pytest.approx(value, rel=1e-5) for key, value in last.items() if key.startswith(name)}
-        assert kept(workdir, split) == texts
-
-
-def test_evaluation_with_another_search_and_of_all_pairs(copied):
-    path, workdir = copied
-    config = run_config(path, beam=3, n_best=2, max_new_tokens=1)
-    config.train.decode_rows = 0
+    config.data.split = 'test'
+    texts = kept(workdir, 'test')
+    (workdir / 'test_translations.jsonl').unlink()
     found = train.evaluate(config, workdir)
+    assert found.pop('step') == last['step']
+    assert found == {key: pytest.approx(value, rel=1e-5) for key, value in last.items() if key.startswith('test')}
+    assert kept(workdir, 'test') == texts
+
+
+def test_evaluation_afterwards_is_of_all_pairs(copied):
+    path, workdir = copied
+    first = kept(workdir, 'validation')
+    found, scores = train.evaluate(run_config(path), workdir), json.loads((workdir / 'validation_scores.json').read_text())
+    lines = kept(workdir, 'validation')
+    assert len(first) == ROWS and lines[:ROWS] == first and len(lines) == SPLITS['validation']
+    assert found['eval/exact_match'] == sum(line['answer'] == line['reference'] for line in lines) / len(lines)
+    assert found['eval/bleu'] == scores['bleu'] and sum(part['sentences'] for part in scores['by_length']) == len(lines)
+
+
+def test_evaluation_with_another_search(copied):
+    path, workdir = copied
+    found = train.evaluate(run_config(path, beam=3, n_best=2, max_new_tokens=1), workdir)
     assert found['eval/loss'] == pytest.approx(evaluations(workdir)[-1]['eval/loss'], rel=1e-5)
     lines, scores = kept(workdir, 'validation'), json.loads((workdir / 'validation_scores.json').read_text())
     assert len(lines) == SPLITS['validation'] and scores['search']['beam'] == 3

@@ -1,5 +1,6 @@
 """Pictures of how lines were translated: which there are, and that they show what was answered."""
 
+import dataclasses
 import importlib
 import xml.etree.ElementTree
 
@@ -56,7 +57,7 @@ def test_the_first_lines_are_explained_by_their_numbers(run, folder, drawn):
     assert [name for name, *_ in drawn] == [f'{n:03d}_alignment.png' for n in explained]
     encoding = parts.dataset.encoding
     for n, (_, sources, targets, weights) in zip(explained, drawn):
-        piece, = translate.cut(encoding.source(LINES[n - 1]), encoding, 16)[:1]
+        piece, = translate.cut(encoding.source(LINES[n - 1]), encoding, 15)[:1]
         assert sources == encoding.source_words(piece)
         if n != 3:  # the answer to pieces is more than that to the first
             assert ''.join(targets).removesuffix('</s>').replace('▁', ' ') == found[n - 1][0][1]
@@ -83,10 +84,33 @@ def test_nothing_is_drawn_unless_it_is_asked_for(run, tmp_path, drawn):
     assert sorted(workdir.rglob('*')) == before and not drawn
 
 
-def test_several_models_look_where_they_look_on_the_average(run, tmp_path, drawn):
+def test_answers_come_before_pictures(run, monkeypatch):
+    def fails(*_):
+        raise OSError('no space left')
+
+    config, workdir, *_ = run
+    monkeypatch.setattr(translate, 'explain_row', fails)
+    found = []
+    with pytest.raises(OSError, match='no space left'):
+        for answers in train.translate(config, workdir, LINES, explain=True):
+            found.append(answers)
+    assert found == list(train.translate(config, workdir, LINES))
+
+
+def test_where_there_is_no_answer_there_is_no_picture(run, tmp_path, drawn):
+    config, _, parts, params = run
+    nothing = jax.tree.map(lambda x: np.full_like(x, np.nan), params)
+    encoding = parts.dataset.encoding
+    explain.explain_row((parts.task.model,), (nothing,), encoding, encoding.source('ab'), configs.search(config), tmp_path, 1)
+    assert not drawn and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('options', [{}, dict(min_length=5), dict(average='log_probability')], ids=str)
+def test_several_models_look_where_they_look_on_the_average(options, run, tmp_path, drawn):
     config, _, parts, params = run
     encoding, model, search = parts.dataset.encoding, parts.task.model, configs.search(config)
-    others = jax.tree.map(lambda x: 0.9 * np.asarray(x), params)
+    search = dataclasses.replace(search, **options)
+    others = jax.tree.map(lambda x: 0.5 * np.asarray(x)[::-1], params)
     row = encoding.source('abc')
     explain.explain_row((model, model), (params, others), encoding, row, search, tmp_path, 1)
     (_, _, targets, weights), = drawn

@@ -132,3 +132,26 @@ def test_a_beam_that_cannot_be_is_refused(writer, fields, sentence):
     with pytest.raises(FieldError) as caught:
         generate(with_decode(config, **fields), workdir)
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('writer', ['recurrent'], indirect=True)
+@pytest.mark.parametrize('fields, sentence', [
+    (dict(no_repeat=2), 'config.decode.no_repeat=2: is for a beam, and config.decode.beam=1 draws the text; write 0, or widen '
+                        'the beam'),
+    (dict(beam=4, n_best=2), 'config.decode.n_best=2: is for the answers of a translation; write 1, and config.decode.samples '
+                             'for more than one text'),
+    (dict(min_length=2), 'config.decode.min_length=2: is for the answers of a translation, and a text has as many tokens as '
+                         'config.decode.max_new_tokens says; write 0'),
+])
+def test_what_writing_does_not_do_is_refused(writer, fields, sentence):
+    config, workdir, _ = writer
+    with pytest.raises(FieldError) as caught:
+        generate(with_decode(config, **fields), workdir)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('writer', ['recurrent'], indirect=True)
+def test_a_beam_repeats_nothing_where_that_is_asked_for(writer):
+    config, workdir, _ = writer
+    text, = generate(with_decode(config, beam=4, max_new_tokens=4, no_repeat=1), workdir)
+    assert sorted(text.removeprefix('ab')) == list(LETTERS)

@@ -16,17 +16,17 @@ from seqjax import decode, train
 from seqjax.data import pair_encoding, tokenizers
 from seqjax.data.examples import Example
 from seqjax.data.pair_encoding import PairEncoding, Vocabulary
-from seqjax.decode.translate import _answer
+from seqjax.decode.translate import answer_batch
 from seqjax.errors import FieldError, UserError
 from seqjax.special_tokens import END
-from seqjax.train import RunDirectory
+from seqjax.train import RunDirectory, build
 from tests.pair_files import pair_config, untrained_translator, write_pairs
 from tests.tiny import tiny_config
 
 module = importlib.import_module('seqjax.train.translate')  # train.translate is the function
 predict = importlib.import_module('seqjax.train.predict')
 LONGEST = 22  # config.data.max_length
-SHAPES = (16, LONGEST + 2)
+SHAPES = (16, LONGEST + 1)
 SHORT = ['ab', '', 'abcd dcba', 'a b c', 'da', ' ', 'bb dd', 'ab', 'dcba dcba abcd', 'c']  # fit into rows of SHAPES[0]
 LINES = ['c' * SHAPES[1], *SHORT]
 
@@ -102,9 +102,9 @@ def test_ten_thousand_lines_of_all_kinds(run, capsys):
     """Two programs for all of them, and equal lines have equal answers wherever they stand."""
     count = 10_000
     lines, ended = many_lines(count)
-    before = _answer._cache_size()
+    before = answer_batch._cache_size()
     found = answers(run, ended)
-    assert _answer._cache_size() <= before + len(SHAPES)
+    assert answer_batch._cache_size() <= before + len(SHAPES)
     assert len(found) == count and all(len(each) == 1 and '\n' not in each[0][1] for each in found)
     of_line = collections.defaultdict(set)
     for line, text in zip(lines, texts(found)):
@@ -121,7 +121,7 @@ def test_ten_thousand_lines_of_all_kinds(run, capsys):
     said = capsys.readouterr().err
     assert f'{len(empty):,} lines empty: {numbers(empty)}\n' in said
     assert f'3 lines with symbols that are not known: {numbers(unknown)}\n' in said
-    assert f'2 lines of more than 24 tokens, translated in pieces: {numbers(long)}\n' in said
+    assert f'2 lines of more than 22 tokens, translated in pieces: {numbers(long)}\n' in said
 
 
 def test_the_first_answers_do_not_wait_for_the_last_line(run, monkeypatch):
@@ -155,7 +155,11 @@ def test_pieces_are_the_line_cut_between_words(kind, tag):
     pieces = module.cut(tokens, encoding, 24)
     tags = 1 if tag else 0
     assert all(len(piece) <= 24 and piece[-1] == END and piece[:tags].tolist() == tokens[:tags].tolist() for piece in pieces)
-    np.testing.assert_array_equal(np.concatenate([piece[tags:-1] for piece in pieces]), tokens[tags:-1])
+    first = encoding.source_words(pieces[0][tags:])[0]
+    assert [encoding.source_words(piece[tags:])[0].startswith('▁') for piece in pieces] == [first.startswith('▁')] * len(pieces)
+    blank = encoding.source_side.tokens(' ') if kind in ('char', 'byte') else tokens[:0]
+    joined = np.concatenate([part for piece in pieces for part in (piece[tags:-1], blank)])
+    np.testing.assert_array_equal(joined[:len(joined) - len(blank)], tokens[tags:-1])
     assert len(pieces) <= len(tokens) / 12  # no word is longer than ten tokens
     assert [word for piece in pieces for word in encoding.source_side.decode(piece[tags:-1]).split()] == words
 
@@ -163,13 +167,22 @@ def test_pieces_are_the_line_cut_between_words(kind, tag):
 def test_a_word_that_fits_into_no_row_is_cut_where_the_row_is_full():
     encoding = PairEncoding(*[Vocabulary(tokenizers.symbols('char', ['ab ']))] * 2)
     pieces = module.cut(encoding.source('ab ' + 'a' * 30 + ' b'), encoding, 12)
-    assert [encoding.text(piece) for piece in pieces] == ['ab', ' ' + 'a' * 10, 'a' * 11, 'a' * 9 + ' b']
+    assert [encoding.text(piece) for piece in pieces] == ['ab', 'a' * 11, 'a' * 11, 'a' * 8 + ' b']
+    pieces = module.cut(encoding.source('ab' + ' ' * 30 + 'b' + ' ' * 30), encoding, 12)
+    assert [encoding.text(piece) for piece in pieces] == ['ab' + ' ' * 9, 'b' + ' ' * 10]
 
 
 def test_the_longest_row_is_the_one_that_the_run_was_trained_with():
     assert module._shapes(0) == (16, 32, 64, 128, 256)
-    assert module._shapes(LONGEST) == SHAPES and module._shapes(5) == (7,) and module._shapes(14) == (16,)
-    assert module._shapes(1000) == (16, 32, 64, 128, 256, 1002)
+    assert module._shapes(LONGEST) == SHAPES and module._shapes(5) == (6,) and module._shapes(15) == (16,)
+    assert module._shapes(1000) == (16, 32, 64, 128, 256, 1001)
+
+
+def test_no_row_is_longer_than_those_that_were_trained_with(tmp_path):
+    for n, tag in enumerate(('', '<de> ')):
+        config = pair_config(write_pairs(tmp_path / f'{n}.tsv', tag=tag), data=dict(max_length=6))
+        trained = build(config, RunDirectory(tmp_path / str(n))).dataset.rows['train']
+        assert max(len(row['inputs']) for row in trained) == module._shapes(6)[-1]
 
 
 # ------------------------------------------------------------------------------------------------ beams, draws, tags
@@ -198,7 +211,7 @@ def test_a_line_without_its_tag_is_left_out_and_named(tagged, capsys):
     assert [bool(text) for text in found] == [True, False, False, True, False, False]
     said = capsys.readouterr().err
     assert '3 lines left out, without a tag (<de>): 2, 3, 5\n' in said
-    assert '1 line of more than 16 tokens, translated in pieces: 4\n' in said
+    assert '1 line of more than 14 tokens, translated in pieces: 4\n' in said
 
 
 # ------------------------------------------------------------------------------------------------ several runs
@@ -278,7 +291,7 @@ def test_a_score_is_the_log_p_of_the_target_step_by_step(run, monkeypatch):
 
     @jax.jit
     def score(inputs, lengths, targets, target_lengths):
-        memory, state = writer.begin(inputs, lengths)
+        memory, state = writer.begin(inputs, lengths, targets.shape[1])
         return decode.score(lambda state, tokens: writer.step(memory, state, tokens), state, writer.first(inputs, lengths),
                             targets, target_lengths)
 
