@@ -16,12 +16,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from seqjax.ops.masks import Mask, kept
+from seqjax.ops.masks import LOWEST, Mask, kept
 from seqjax.ops.positions import bias_by_distance
 
 SMALLEST, LARGEST = 64, 512  # steps in a block
 SCORES = 2 ** 18  # so many of a block fit into the cache of a core, in all rows and heads
-LOWEST = float(jnp.finfo(jnp.float32).min) / 2  # below every score, and finite: -inf - LOWEST is -inf and not NaN
 
 
 class Plan(NamedTuple):

@@ -9,6 +9,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
+LOWEST = float(jnp.finfo(jnp.float32).min) / 2  # below every score, and finite: -inf, which hides, - LOWEST is -inf and not NaN
+
 
 def causal_mask(T):
     """[T, T] of booleans: step t may look at steps s <= t."""

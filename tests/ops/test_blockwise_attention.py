@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqjax import ops
-from seqjax.ops import attention, blockwise_attention
+from seqjax.ops import blockwise_attention, plain_attention
 from tests.reference import attention as reference
 
 B, T, H, G, K, M = 2, 13, 4, 2, 3, 5
@@ -24,7 +24,7 @@ TABLE = [(kind, mask, bool(number % 2)) for number, (kind, mask) in enumerate((k
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Three blocks, or parts, the last of them not full."""
-    monkeypatch.setattr(attention, 'SMALL', 5)
+    monkeypatch.setattr(plain_attention, 'SMALL', 5)
     monkeypatch.setattr(blockwise_attention, 'SMALLEST', 5)
     monkeypatch.setattr(blockwise_attention, 'LARGEST', 5)
 
