@@ -10,7 +10,7 @@ import random
 
 from seqjax.data.examples import Example, Examples
 
-TRAIN, HELD_OUT, DIGITS = 50_000, 1_000, 3
+TRAIN, HELD_OUT, DIGITS = 200_000, 1_000, 3
 
 
 def addition_examples(task, *, held_out, seed):
