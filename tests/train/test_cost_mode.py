@@ -135,9 +135,9 @@ def test_mistakes_are_sentences(folder, tmp_path):
     config.cost.layers = 'lstm'
     with pytest.raises(FieldError, match="config.cost.layers='lstm': no such layer as 'lstm'; choose one of: all, conv"):
         measure_cost({'gpt': config}, tmp_path)
-    narrow = config_of('llama', folder, model=dict(width=8, heads=4))
-    with pytest.raises(UserError, match='measures rows of 16 steps and a width of 4 too, and that cannot be: config.model.heads=4'):
-        measure_cost({'llama': narrow}, tmp_path)
+    narrow = config_of('gpt', folder, model=dict(width=8, heads=2), lora=dict(rank=6))
+    with pytest.raises(UserError, match='measures rows of 16 steps and a width of 4 too, and that cannot be: config.lora.rank=6'):
+        measure_cost({'gpt': narrow}, tmp_path)
     assert not list(tmp_path.iterdir())
     (tmp_path / 'config.json').write_text('{}')
     with pytest.raises(UserError, match='holds one run; to go on with it write --config=FILE.py:VARIANT'):
