@@ -145,14 +145,19 @@ class Seq2Seq(linen.Module):
             previous = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=START)
         memory, state = self.begin(inputs, lengths, train=train)
         x = self._embed(self.target_embedding, previous, train)  # [B, T, D]
-        if self._has_context and self.feed == 'input' or self.context == 'attention' and self.feed == 'state':
+        if self.context == 'attention' and self.feed == 'state':  # the next state needs the context, and not the answer
+            def look_and_move(model, layers, x):
+                layers, h, context, weights = model._move(memory, state._replace(layers=layers), x, train)
+                return layers, (h, context, weights)
+
+            _, (h, context, weights) = _over_time(look_and_move)(self, state.layers, x)
+            answers = self._answer(h, context, x)
+        elif self._has_context and self.feed == 'input':
             def advance(model, state, x):
                 state = model._advance(memory, state, x, train)
                 return state, (state.answer, state.weights)
 
-            scan = linen.scan(advance, variable_broadcast='params', split_rngs={'params': False, 'dropout': True},
-                              in_axes=1, out_axes=1)
-            _, (answers, weights) = scan(self, state, x)
+            _, (answers, weights) = _over_time(advance)(self, state, x)
         else:  # no step needs the answer before it: the recurrence runs by itself, and attention is one product for all steps
             if self._has_context and self.feed == 'state':
                 context, _ = self._context(memory, x)
@@ -165,6 +170,11 @@ class Seq2Seq(linen.Module):
 
     def _advance(self, memory, state, x, train):
         """The next DecoderState of N hypotheses, from the embedding [N, D] of the token before."""
+        layers, h, context, weights = self._move(memory, state, x, train)
+        return DecoderState(layers, self._answer(h, context, x), state.weights if weights is None else weights)
+
+    def _move(self, memory, state, x, train):
+        """(layers of the next state, h [N, units], context [N, E] or None, weights [N, S] or None)"""
         look = lambda h: (None if part is None else part.reshape(len(x), -1)
                           for part in self._context(memory, _by_row(h, memory)))
         inner = x
@@ -174,10 +184,10 @@ class Seq2Seq(linen.Module):
         elif self._has_context and self.feed == 'input':
             inner = _joined(x, state.answer)
         h, layers = self.decoder(inner[:, None], None, state.layers, train=train)
-        h = h[:, 0]  # [N, units]
+        h = h[:, 0]
         if not self._has_context or self.feed != 'state':
             context, weights = look(h)
-        return DecoderState(layers, self._answer(h, context, x), state.weights if weights is None else weights)
+        return layers, h, context, weights
 
     def _context(self, memory, queries):
         """(contexts [B, Q, E], weights [B, Q, S] or None) of queries [B, Q, N]; (None, None) where there is no context."""
@@ -227,6 +237,11 @@ class Seq2Seq(linen.Module):
         if self._has_context:
             return self.embedding or self.width
         return ops.make_cell(self.cell).output_width(self.width)
+
+
+def _over_time(step):
+    """`step(model, carry, x)` for every step of axis 1, with the same parameters."""
+    return linen.scan(step, variable_broadcast='params', split_rngs={'params': False, 'dropout': True}, in_axes=1, out_axes=1)
 
 
 def _joined(*arrays):
