@@ -22,7 +22,7 @@ def get_config():
     config.task = 'translation'
     config.data.update(source='addition', batch_size=128, batching='pad')
     config.model.update(cell='gru', width=128, embedding=32, bidirectional=True, context='attention')
-    config.train.update(steps=4700, eval_every=1500, save_every=1500)
+    config.train.update(steps=4000, eval_every=1500, save_every=1500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,
                             weight_decay=0.1, clip_norm=1.0)
     return config

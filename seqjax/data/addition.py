@@ -6,7 +6,7 @@ Numbers have one to three digits, each as often as the others but for this: a su
 numbers, so that no held-out sum was seen in training the other way round. There are few of small numbers.
 """
 
-import random
+import numpy as np
 
 from seqjax.data.examples import Example, Examples
 
@@ -16,12 +16,19 @@ TRAIN, HELD_OUT, DIGITS = 200_000, 1_000, 3
 def addition_examples(task, *, held_out, seed):
     """Different sums, drawn and dealt out by `seed`; of validation and test sums HELD_OUT each."""
     del task, held_out  # one task, and parts of these sizes
-    rng, sums = random.Random(seed), {}
-    number = lambda: rng.randrange(10 ** rng.randint(1, DIGITS))
-    while len(sums) < TRAIN + 2 * HELD_OUT:
-        a, b = number(), number()
-        sums.setdefault((min(a, b), max(a, b)), Example(f'{a}+{b}', str(a + b)))
-    examples = list(sums.values())
-    rng.shuffle(examples)  # small numbers come early: there are few
+    rng = np.random.default_rng(seed)
+    numbers = np.empty((0, 2), int)
+    while len(numbers) < TRAIN + 2 * HELD_OUT:
+        below = 10 ** rng.integers(1, DIGITS + 1, (8 * TRAIN, 2))
+        numbers = _without_repeats(np.concatenate([numbers, rng.integers(below)]))
+    numbers = rng.permutation(numbers[:TRAIN + 2 * HELD_OUT])  # small numbers come early: there are few
+    examples = [Example(f'{a}+{b}', str(a + b)) for a, b in numbers.tolist()]
     return Examples(examples[2 * HELD_OUT:], examples[:HELD_OUT], examples[HELD_OUT:2 * HELD_OUT],
                     f'sums of numbers of up to {DIGITS} digits, each there once')
+
+
+def _without_repeats(numbers):
+    """The pairs [N, 2] in their order, without those that were there before in either order."""
+    smaller, larger = numbers.min(axis=1), numbers.max(axis=1)
+    _, first = np.unique(smaller * 10 ** DIGITS + larger, return_index=True)
+    return numbers[np.sort(first)]

@@ -14,7 +14,7 @@ import string
 from seqjax.data.examples import Example, Examples
 from seqjax.errors import FieldError
 
-TRAIN, HELD_OUT = 50_000, 1_000
+TRAIN, HELD_OUT = 200_000, 1_000
 
 
 def reversal_examples(task, *, held_out, seed, length):
