@@ -1,7 +1,7 @@
 r"""'123+45' -> '168': the shortest of problems where what is written is not what was read.
 
-What it shows: an encoder-decoder with attention learns to add. It looks at the digits it needs, hundreds first and units last, and has
-to know a carry before it sees it (docs/images/addition_alignment.png).
+What it shows: an encoder-decoder with attention learns to add. It looks at hundreds first and at units last
+(docs/images/addition_alignment.png), so that it has to know a carry before it sees it.
 
     python launch.py --config=experiments/addition.py --workdir=runs/addition
     echo '123+45' | python launch.py --workdir=runs/addition --mode=generate --input=- --explain

@@ -54,14 +54,7 @@ def train(config, workdir):
 
             # ---------------------------------------------------------------- Restore
             checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
-            step, seconds = checkpoints.newest_intact(report=bar.say), 0.0
-            if step is None:
-                step, state = 0, parts.initial_state(config, start and start.parameters())
-                for line in start.describe() if start else ():
-                    bar.say(line)
-            else:
-                state, seconds = checkpoints.restore(step, parts.target), checkpoints.manifest(step)['seconds']
-                bar.say(f'resumed from step {step}')
+            step, state, seconds = _newest_state(config, parts, checkpoints, start, bar.say)
             state, saved = strategy.enter(state), step
             patience = stopping.restored(config, run, checkpoints, step)
             evaluated = is_logged(run.metrics, step, 'test/loss' if parts.test and patience.is_last(step) else 'eval/loss')
@@ -73,10 +66,7 @@ def train(config, workdir):
             # ---------------------------------------------------------------- Compile
             bar.update(step, 'compiling')
             with recorder.paused():
-                train_step, eval_step = parts.train_step(config, bar.say), parts.eval_step(bar.say)
-                train_step.prepare(state, strategy.place(parts.training[step]))
-                eval_step.prepare(state, strategy.place(parts.evaluation[0]))
-                look = make_look(parts, state) if config.train.xray_every else None
+                train_step, eval_step, look = _programs(config, parts, state, step, bar.say)
 
         # -------------------------------------------------------------------- Train
         def save():
@@ -129,7 +119,6 @@ def train(config, workdir):
         faulthandler.cancel_dump_traceback_later()
         if step < config.train.steps:
             bar.say(f'step {step}: ends early; {patience.describe()}')
-
         recorder.sync()  # an evaluation that was made up for comes after its checkpoint
         if lead:
             skipped = int(strategy.read(state.skipped))
@@ -143,6 +132,27 @@ def _check_split(config):
     if config.data.split != 'validation':
         raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
                          'split is measured once, at the end; leave it out, or use --mode=eval')
+
+
+def _newest_state(config, parts, checkpoints, start, say):
+    """(step, state, seconds that it took) of the newest checkpoint, or of a run that begins, from `start` where there is one."""
+    step = checkpoints.newest_intact(report=say)
+    if step is not None:
+        state = checkpoints.restore(step, parts.target)
+        say(f'resumed from step {step}')
+        return step, state, checkpoints.manifest(step)['seconds']
+    state = parts.initial_state(config, start and start.parameters())
+    for line in start.describe() if start else ():
+        say(line)
+    return 0, state, 0.0
+
+
+def _programs(config, parts, state, step, say):
+    """The programs of a training step and of an evaluation, compiled for their first batch, and the X-ray's where there is one."""
+    train_step, eval_step, place = parts.train_step(config, say), parts.eval_step(say), parts.strategy.place
+    train_step.prepare(state, place(parts.training[step]))
+    eval_step.prepare(state, place(parts.evaluation[0]))
+    return train_step, eval_step, make_look(parts, state) if config.train.xray_every else None
 
 
 def _watch(seconds, *_):
