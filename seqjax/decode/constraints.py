@@ -17,7 +17,10 @@ from seqjax.errors import FieldError
 
 
 def constrain(constraints, log_probs, history, t, end):
-    """log_probs [N, V] with -inf for what is forbidden. Where nothing is left the end is, so that every row can go on."""
+    """log_probs [N, V] with -inf for what is forbidden.
+
+    Where nothing is left the end is, so that every row can go on; and where there is no end, for end is -1, everything.
+    """
     if not constraints:
         return log_probs
     allowed = jnp.ones(log_probs.shape, bool)
@@ -25,7 +28,8 @@ def constrain(constraints, log_probs, history, t, end):
         allowed = constraint(allowed, history, t)
     left = jnp.where(allowed, log_probs, -jnp.inf)
     stuck = ~(left > -jnp.inf).any(axis=-1, keepdims=True)  # [N, 1]
-    return jnp.where(stuck & (jnp.arange(log_probs.shape[-1]) == end), log_probs, left)
+    rescued = (jnp.arange(log_probs.shape[-1]) == end) | (end < 0)  # [V]
+    return jnp.where(stuck & rescued, log_probs, left)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,6 +49,13 @@ def test_the_end_is_left_where_nothing_else_is():
     assert left((MinLength(T, END),), 0, impossible) == [{END}] * N
 
 
+def test_without_an_end_all_is_left_where_nothing_else_is():
+    results = [np.asarray(apply((NoRepeat(1),), LOG_PROBS[:, :3], HISTORY, np.int32(t), -1)) for t in range(T)]
+    for t, result in enumerate(results):
+        for tokens, row in zip(HISTORY[:, :t].tolist(), result):
+            assert set(np.flatnonzero(row > -np.inf)) == ({0, 1, 2} - set(tokens) or {0, 1, 2})
+
+
 @functools.partial(jax.jit, static_argnums=2)
 def with_prefix(tokens, lengths, before, t):
     return constrain((*before, Prefix(tokens, lengths)), jnp.asarray(LOG_PROBS), jnp.asarray(HISTORY), t, END)
