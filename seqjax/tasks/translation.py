@@ -49,7 +49,7 @@ class Translation(Task):
             return self.model.apply({'params': params}, *given)
         previous = None
         if self.teacher.schedule != 'always':
-            key, draw = jax.random.split(key)
+            draw = jax.random.fold_in(key, 1)  # the key itself stays that of dropout, as without a schedule
             previous = mixed_inputs(self.model, params, batch, self.teacher(self.step), draw, START)
         return self.model.apply({'params': params}, *given, previous=previous, train=True, rngs={'dropout': key})
 
