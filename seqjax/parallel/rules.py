@@ -27,6 +27,15 @@ def over_batch(mesh):
     return NamedSharding(mesh, PartitionSpec(RULES['batch']))
 
 
+def of_one_layer(sharding):
+    """That of a layer, from that of layers which are stacked along a first axis; `of_all_layers`: the other way round."""
+    return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[1:]))
+
+
+def of_all_layers(sharding):
+    return NamedSharding(sharding.mesh, PartitionSpec(None, *sharding.spec))
+
+
 def parameter_shardings(boxed, mesh, rules=RULES):
     """Path of every parameter in `boxed` (abstract variables as linen's init returns them) -> (its shape, its sharding).
 

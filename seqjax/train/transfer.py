@@ -13,6 +13,7 @@ from seqjax import data
 from seqjax.errors import FieldError
 from seqjax.train import lora, paths
 from seqjax.train.checkpoints import Checkpoints
+from seqjax.train.layer_layouts import in_layout_of
 from seqjax.train.origins import open_origin
 
 # Endings of fields of a model that weights do not depend on: with others they mean the same.
@@ -57,7 +58,9 @@ def find_origin(config, run, report=print):
 
 def make_start(config, origin, parts):
     """The Start of a run; what does not fit is refused, and what was misspelt is named. Reads no array."""
-    wanted, offered = _of_model(parts.target.params), renamed(origin.shapes, config.init_map)
+    wanted = _of_model(parts.target.params)
+    origin = in_layout_of(wanted, origin)
+    offered = renamed(origin.shapes, config.init_map)
     anew = paths.parse(config.init_fresh)
     for pattern in anew:
         if not paths.matches_any(wanted, pattern):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import types
 
@@ -160,7 +161,7 @@ def test_what_names_nothing_is_refused(old, tagger, tmp_path, fields, sentence):
 
 
 @pytest.mark.parametrize('name, sentence', [
-    ('nothing', 'there is no such directory'),
+    ('nothing', 'there is no such directory; train the run that it names first, or set --config.init_from to another'),
     ('a_file', 'there is no such directory'),
     ('empty', 'holds neither a run (config.json and checkpoints/) nor weights of Hugging Face (config.json and *.safetensors)'),
     ('sweep', 'holds several runs; name one of them, as in {folder}/sweep/wide'),
@@ -216,6 +217,31 @@ def test_a_run_needs_what_it_began_with_only_once(old, tagger, tmp_path, capsys)
     for path, x in old[1].items():
         assert path.startswith('output') or last[f'params/{path}'].tobytes() == np.asarray(x).tobytes(), path
     assert np.isfinite(train.evaluate(config, tmp_path / 'new')['eval/loss'])
+
+
+@pytest.mark.parametrize('scanned_there', [False, True])
+@pytest.mark.parametrize('mesh', [dict(data=1, fsdp=8), dict(data=2, tensor=4)], ids=['fsdp', 'tensor'])
+def test_layers_that_were_learned_one_by_one_are_stacked_and_the_other_way_round(scanned_there, mesh, tmp_path):
+    source = f'file:{write_text(tmp_path / "text.txt")}'
+    config = lambda scan, **more: tiny_config('gpt', data=dict(source=source, batch_size=8), model=dict(scan=scan, depth=3),
+                                              **more)
+    there = paths.by_path(jax.device_get(untrained_run(config(scanned_there), tmp_path / 'old')[1]))
+    start, here = begun(config(not scanned_there, init_from=str(tmp_path / 'old'), parallel=mesh), tmp_path / 'new')
+    assert next(start.describe()) == f'begins with {tmp_path / "old"}, step 1: {len(here)} parameters taken, 0 new'
+    stacked, single = (there, here) if scanned_there else (here, there)
+    assert len(single) > len(stacked) and any('/blocks/' in path for path in stacked)
+    for path, x in single.items():
+        found = re.search(r'/block_(\d)/', path)
+        other = stacked[path.replace(found[0], '/blocks/')][int(found[1])] if found else stacked[path]
+        np.testing.assert_array_equal(x, other, err_msg=path)
+
+
+def test_another_number_of_layers_is_named_in_either_layout(tmp_path):
+    source = f'file:{write_text(tmp_path / "text.txt")}'
+    untrained_run(tiny_config('gpt', data=dict(source=source), model=dict(depth=3)), tmp_path / 'old')
+    config = tiny_config('gpt', data=dict(source=source), model=dict(depth=2, scan=True), init_from=str(tmp_path / 'old'))
+    with pytest.raises(FieldError, match=r'decoder/blocks/attention/key/kernel: \[3, 16, 2, 8\] there, \[2, 16, 2, 8\] here'):
+        begun(config, tmp_path / 'new')
 
 
 def test_a_mistake_leaves_nothing_behind(old, tagger, tmp_path):
