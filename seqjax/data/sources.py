@@ -45,17 +45,21 @@ def _python_text():
 
 def _file_text(name):
     path = pathlib.Path(name).expanduser()
-    opened = gzip.open if path.suffix == '.gz' else open
+    opened, lines = gzip.open if path.suffix == '.gz' else open, []
     try:
         with opened(path, 'rb') as file:
-            text = file.read().decode('utf-8')
+            lines.extend(file)
+        text = b''.join(lines).decode('utf-8')
     except FileNotFoundError:
         raise FieldError('data.source', f'file:{name}', f'no such file (looked in {os.getcwd()})') from None
     except UnicodeDecodeError as error:
         line = error.object.count(b'\n', 0, error.start) + 1
         raise FieldError('data.source', f'file:{name}', f'line {line}: byte {error.start} of the file is not UTF-8; convert it '
                          'first') from None
-    except (OSError, EOFError, zlib.error) as error:  # the last two from a damaged .gz
+    except (EOFError, zlib.error) as error:  # from a damaged .gz
+        raise FieldError('data.source', f'file:{name}', f'line {len(lines) + 1}: the compressed data ends here or is damaged '
+                         f'({error}); copy the file again') from None
+    except OSError as error:
         raise FieldError('data.source', f'file:{name}', f'cannot be read: {error}') from None
     if not text:
         raise FieldError('data.source', f'file:{name}', 'the file is empty')

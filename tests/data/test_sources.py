@@ -53,7 +53,8 @@ def test_a_path_may_start_at_home(tmp_path, monkeypatch):
     ('file:empty.txt', b'', 'the file is empty'),
     ('file:latin.txt', 'abcé'.encode('latin-1'), 'line 1: byte 3 of the file is not UTF-8; convert it first'),
     ('file:fake.gz', b'plain text', 'cannot be read: Not a gzipped file'),
-    ('file:cut.gz', gzip.compress(b'a' * 1000, mtime=0)[:-10], 'cannot be read: Compressed file ended before'),
+    ('file:cut.gz', gzip.compress(b'line\n' * 200 + b'a' * 1000, mtime=0)[:-10], 'line 201: the compressed data ends here or is '
+     'damaged (Compressed file ended before the end-of-stream marker was reached); copy the file again'),
     ('file:.', None, 'cannot be read: '),
 ])
 def test_what_cannot_be_read_is_refused_by_name(source, content, reason, tmp_path, monkeypatch):
