@@ -59,11 +59,13 @@ def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
     ('sentiment', 'accuracy', 0.9, 'naive_bayes_accuracy'),
     ('tagging:softmax', 'accuracy', 0.9, 'most_frequent_label_accuracy'),
     ('tagging:crf', 'accuracy', 0.9, 'most_frequent_label_accuracy'),
+    ('protein_fitness:gru', 'spearman', 0.9, 'ridge_spearman'),
     ('protein_fitness:conv', 'spearman', 0.9, 'ridge_spearman'),
     ('protein_structure', 'accuracy', 0.8, 'most_frequent_label_accuracy'),
     ('clip_classification', 'accuracy', 0.75, 'majority_accuracy'),
     ('frame_labels', 'accuracy', 0.65, 'majority_accuracy'),
     ('three_ways:gru', 'accuracy', 0.9, 'naive_bayes_accuracy'),
+    ('three_ways:conv', 'accuracy', 0.9, 'naive_bayes_accuracy'),
     ('three_ways:attention', 'accuracy', 0.9, 'naive_bayes_accuracy'),
 ])
 def test_labelled_experiments_are_far_better_than_chance_and_than_counting(experiment, score, wanted, baseline, tmp_path):
