@@ -7,6 +7,14 @@ import numpy as np
 from seqjax.errors import UserError
 from seqjax.interop.hf_files import read_json
 
+FILES = ('tokenizer.json',), ('vocab.json', 'merges.txt'), ('vocab.txt',)  # any of these
+
+
+def has_tokenizer(directory):
+    """Whether a directory has files that `tokenizer_from_hf` reads."""
+    directory = pathlib.Path(directory)
+    return any(all((directory / name).is_file() for name in names) for names in FILES)
+
 
 def tokenizer_from_hf(directory):
     """The tokenizer in a directory: tokenizer.json, or vocab.json and merges.txt (GPT-2), or vocab.txt (BERT)."""
@@ -40,11 +48,11 @@ class Tokenizer:
         tokenizer(['a question'], ['an answer'])     with token_type_ids for BERT, which tell the two apart
 
     Tokens that mark the ends of a text, such as [CLS] and [SEP], are put around it, unless special=False; decode leaves them
-    out, unless special=True.
+    out, unless special=True. `tokenizer` is the one of the library.
     """
 
     def __init__(self, tokenizer, settings=None):
-        self._tokenizer, self._settings = tokenizer, settings or {}
+        self.tokenizer, self._settings = tokenizer, settings or {}
         self._padding = _padding(tokenizer, self._settings)
         tokenizer.no_padding()  # files may say how training rows were cut and padded
         tokenizer.no_truncation()
@@ -52,32 +60,32 @@ class Tokenizer:
     @property
     def vocabulary(self):
         """How many tokens there are."""
-        return self._tokenizer.get_vocab_size()
+        return self.tokenizer.get_vocab_size()
 
     def encode(self, text, second=None, *, special=True):
         """Tokens [n] of a text, or of two."""
-        return np.array(self._tokenizer.encode(text, second, add_special_tokens=special).ids, np.int32)
+        return np.array(self.tokenizer.encode(text, second, add_special_tokens=special).ids, np.int32)
 
     def decode(self, tokens, *, special=False):
-        return self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=not special)
+        return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=not special)
 
     def token(self, text):
         """The number of a token, as of '[MASK]' or '<|endoftext|>'; None where there is no such token."""
-        return self._tokenizer.token_to_id(text)
+        return self.tokenizer.token_to_id(text)
 
     def __call__(self, texts, seconds=None, *, max_length=None):
         """max_length: longer rows are cut, of two texts the longer one first."""
         if isinstance(texts, str) or isinstance(seconds, str):
             raise TypeError('texts must be a list of texts')
         if max_length is not None:
-            self._tokenizer.enable_truncation(max_length)
+            self.tokenizer.enable_truncation(max_length)
         try:
-            rows = self._tokenizer.encode_batch(list(texts) if seconds is None else list(zip(texts, seconds, strict=True)))
+            rows = self.tokenizer.encode_batch(list(texts) if seconds is None else list(zip(texts, seconds, strict=True)))
         finally:
-            self._tokenizer.no_truncation()
+            self.tokenizer.no_truncation()
         inputs = dict(input_ids=_padded([row.ids for row in rows], self._padding),
                       attention_mask=_padded([row.attention_mask for row in rows], 0))
-        if type(self._tokenizer.model).__name__ == 'WordPiece':
+        if type(self.tokenizer.model).__name__ == 'WordPiece':
             inputs['token_type_ids'] = _padded([row.type_ids for row in rows], 0)
         return inputs
 

@@ -6,6 +6,7 @@ from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.cost_mode import measure_cost
 from seqjax.train.describe import describe
 from seqjax.train.experiment import Experiment, build
+from seqjax.train.export import export_run
 from seqjax.train.loop import Interrupted, train
 from seqjax.train.lora import merge as merge_lora
 from seqjax.train.modes import evaluate, generate, load_model
@@ -21,7 +22,7 @@ from seqjax.train.translate import score_lines, translate
 from seqjax.train.xray import describe_xray, xray_run, xray_sweep
 
 __all__ = ['Checkpoints', 'Experiment', 'Interrupted', 'Patience', 'RunDirectory', 'TrainState', 'average', 'build',
-           'create_state', 'describe', 'describe_xray', 'evaluate', 'find_cells', 'fingerprint', 'generate', 'load_model',
+           'create_state', 'describe', 'describe_xray', 'evaluate', 'export_run', 'find_cells', 'fingerprint', 'generate', 'load_model',
            'make_eval_step', 'make_optimizer', 'make_schedule', 'make_train_step', 'measure_cost', 'merge_lora', 'noam',
            'predict', 'read_metrics', 'runs_below', 'score_lines', 'sweep', 'train', 'translate', 'verify', 'xray_run',
            'xray_sweep']
