@@ -26,6 +26,13 @@ def generate(model, params, prompts, *, key, max_new_tokens, sampler=Sampler(), 
     prompts: list of non-empty 1-D integer arrays, of any lengths. end: a token after which a row stops; it is kept.
     What a row becomes depends on the key, its own number and its own prompt, not on the rows beside it.
     """
+    padded, lengths = padded_prompts(prompts, max_new_tokens)
+    tokens, made = _continue(model, max_new_tokens, sampler, end, params, padded, lengths, key)
+    return cut(tokens, made)
+
+
+def padded_prompts(prompts, max_new_tokens):
+    """(prompts [B, P], padded, lengths [B]); refuses what cannot be continued."""
     if max_new_tokens < 1:
         raise FieldError('max_new_tokens', max_new_tokens, 'must be at least 1')
     lengths = np.array([len(prompt) for prompt in prompts], np.int32)
@@ -35,8 +42,27 @@ def generate(model, params, prompts, *, key, max_new_tokens, sampler=Sampler(), 
     padded = np.zeros((len(prompts), room), np.int32)
     for row, prompt in zip(padded, prompts):
         row[:len(prompt)] = prompt
-    tokens, made = _continue(model, max_new_tokens, sampler, end, params, padded, lengths, key)
+    return padded, lengths
+
+
+def cut(tokens, made):
+    """The rows of tokens [B, T] as a list, each up to made[b]."""
     return [np.asarray(row[:n]) for row, n in zip(np.asarray(tokens), np.asarray(made))]
+
+
+def last_tokens(text, lengths, window):
+    """(tokens [B, window], how many of them count [B]): the last `window` of the first lengths[b] tokens of every row.
+
+    Of a window of 0 there is one column, of which nothing counts: models read no row without steps.
+    """
+    keep = jnp.minimum(lengths, window)
+    places = (lengths - keep)[:, None] + jnp.arange(max(window, 1))
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), keep
+
+
+def pick_rows(chosen, new, old):
+    """Trees of arrays with B rows: those of `new` where chosen [B] is true, and those of `old` elsewhere."""
+    return jax.tree.map(lambda new, old: jnp.where(chosen.reshape(-1, *(1,) * (new.ndim - 1)), new, old), new, old)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -50,9 +76,7 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
 
     def read(text, lengths, window):
         """State and next logits after the last `window` of the first `lengths[b]` tokens of every row."""
-        keep = jnp.minimum(lengths, window)
-        places = (lengths - keep)[:, None] + jnp.arange(window)
-        tokens = jnp.take_along_axis(text, places, axis=1, mode='clip')
+        tokens, keep = last_tokens(text, lengths, window)
         state, logits = model.apply({'params': params}, model.initial_state(B, context), tokens, keep, method='extend')
         return state, logits[jnp.arange(B), keep - 1], keep
 
@@ -71,9 +95,7 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
         logits, used = logits[:, 0], used + 1
         if model.context_length is not None and total > context:
             def reread(_):
-                new_state, new_logits, new_used = read(text, lengths, max(1, context // 2))
-                pick = lambda new, old: jnp.where(full.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
-                return jax.tree.map(pick, (new_state, new_logits, new_used), (state, logits, used))
+                return pick_rows(full, read(text, lengths, max(1, context // 2)), (state, logits, used))
             state, logits, used = jax.lax.cond(full.any(), reread, lambda _: (state, logits, used), None)
         return n + 1, text, lengths, used, state, logits, running
 

@@ -37,6 +37,15 @@ class Sampler:
         """logits [V] -> a token."""
         if self.temperature == 0:
             return jnp.argmax(logits).astype(jnp.int32)
+        return jax.random.categorical(key, self._filtered(logits)).astype(jnp.int32)
+
+    def probabilities(self, logits):
+        """logits [V] -> [V], how likely each token is to be drawn."""
+        if self.temperature == 0:
+            return jax.nn.one_hot(jnp.argmax(logits), len(logits))
+        return jax.nn.softmax(self._filtered(logits))
+
+    def _filtered(self, logits):
         logits = logits.astype(jnp.float32) / self.temperature
         if 0 < self.top_k < logits.shape[-1]:
             logits = keep_top_k(logits, self.top_k)
@@ -44,7 +53,7 @@ class Sampler:
             logits = keep_top_p(logits, self.top_p)
         if self.min_p > 0:
             logits = keep_min_p(logits, self.min_p)
-        return jax.random.categorical(key, logits).astype(jnp.int32)
+        return logits
 
 
 def keep_top_k(logits, k):

@@ -62,12 +62,27 @@ class DecoderOnly(TransformerFields):
 
     def extend(self, state, tokens, lengths=None):
         """Reads tokens [B, T] (row b only up to lengths[b]) and returns (state, logits [B, T, V])."""
+        state, x = self.extend_hidden(state, tokens, lengths)
+        return state, self.score(x)
+
+    def extend_hidden(self, state, tokens, lengths=None):
+        """The same with what the last layer says [B, T, D], of which `score` makes logits."""
         (caches, position), T = state, tokens.shape[1]
         steps = position[:, None] + jnp.arange(T)  # [B, T]
         bias = self.place.bias(cache_slots(self, caches))
         where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths)
         x, caches, _ = self.decoder(self._embed(tokens, steps, False), where, caches)
-        return (caches, position + (T if lengths is None else lengths)), self.score(x)
+        return (caches, position + (T if lengths is None else lengths)), x
+
+    @property
+    def rewinds(self):
+        """Whether `rewind` can be: caches have a slot for every step, and the one matrix of linear attention has none."""
+        return self.attention == 'softmax'
+
+    @linen.nowrap
+    def rewind(self, state, position):
+        """The state after the first position[b] tokens of row b: later slots are looked at by no step, and written over."""
+        return state[0], position
 
     def _embed(self, tokens, steps, train):
         return self.drop(placed(self.embedding(tokens), self.place(steps), self.positions), deterministic=not train)

@@ -69,7 +69,7 @@ class RecurrentLanguageModel(linen.Module):
             self.output = nn.Projection((self.vocabulary,), ('embed', 'vocab'), dtype=dtype, kernel_init=init)
 
     def __call__(self, tokens, *, segments=None, train=False):
-        return self._run(self._embed(tokens, train), None, None, train, segments)[1]
+        return self.score(self._run(self._embed(tokens, train), None, None, train, segments)[1])
 
     @linen.nowrap
     def initial_state(self, batch_size, max_length):
@@ -82,12 +82,21 @@ class RecurrentLanguageModel(linen.Module):
 
         starts: [B] or None; a row where it is 1 forgets its state and begins anew.
         """
+        state, h = self.extend_hidden(state, tokens, lengths, starts=starts, train=train)
+        return state, self.score(h)
+
+    def extend_hidden(self, state, tokens, lengths=None, *, starts=None, train=False):
+        """The same with what the last layer says [B, T, N], of which `score` makes logits."""
         layers, new = state
         new = new if starts is None else new | (starts > 0)
         x = self._embed(tokens, train)
         layers = jax.tree.map(lambda fresh, old: jnp.where(new[:, None], fresh, old), self._fresh(x, layers), layers)
-        layers, logits = self._run(x, lengths, layers, train)
-        return (layers, jnp.zeros_like(new) if lengths is None else new & (lengths == 0)), logits
+        layers, h = self._run(x, lengths, layers, train)
+        return (layers, jnp.zeros_like(new) if lengths is None else new & (lengths == 0)), h
+
+    def score(self, h):
+        """Logits [B, T, V] of what the last layer says."""
+        return self.embedding.attend(h) if self.tie else self.output(h)
 
     def _embed(self, tokens, train):
         return self.drop(self.embedding(tokens), deterministic=not train)  # [B, T, D]
@@ -103,7 +112,7 @@ class RecurrentLanguageModel(linen.Module):
         dropped = self.drop(h, deterministic=not train)
         if train:
             self._penalise(h, dropped, segments)
-        return layers, self.embedding.attend(dropped) if self.tie else self.output(dropped)
+        return layers, dropped
 
     def _penalise(self, h, dropped, segments):
         segments = jnp.ones(h.shape[:2], jnp.int32) if segments is None else segments

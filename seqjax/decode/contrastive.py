@@ -1,0 +1,92 @@
+"""Contrastive search: of the likeliest tokens, one that does not say again what the text has said."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from seqjax.decode.generate import cut, last_tokens, padded_prompts, pick_rows
+from seqjax.errors import FieldError
+
+
+def contrastive_search(model, params, prompts, *, max_new_tokens, k, alpha, end=None):
+    """Continues every prompt, always in the same way, and returns a list of numpy arrays with the new tokens.
+
+        x_t = argmax over the k likeliest tokens v of (1 - alpha) p(v | x_<t) - alpha max_{j < t} cos(h_v, h_{x_j})
+
+    (Su et al. 2022, equation 5.) h_v is what the last layer says, before the output, when v is read after x_<t. alpha: 0 is
+    greedy, and 1 asks for nothing but novelty. prompts, end: as of `generate`, whose window moves over long texts here too. A
+    token keeps the h that it had when it was read first; tokens of a prompt that the window does not reach have none.
+
+    A model takes part by `context_length`, `initial_state`, `extend_hidden(state, tokens, lengths)` -> (state, h [B, T, D]) and
+    `score(h)` -> logits [B, T, V]. The leaves of its state have B rows.
+    """
+    if not hasattr(model, 'extend_hidden'):
+        raise FieldError('model', type(model).__name__, 'has no extend_hidden, which contrastive search compares tokens by')
+    if k < 1:
+        raise FieldError('k', k, 'must be at least 1, as 5')
+    if not 0 <= alpha <= 1:
+        raise FieldError('alpha', alpha, 'must be at least 0 and at most 1 (0 is greedy)')
+    padded, lengths = padded_prompts(prompts, max_new_tokens)
+    return cut(*_search(model, max_new_tokens, k, end, params, padded, lengths, jnp.float32(alpha)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
+    """(new tokens [B, max_new_tokens], how many of them count [B])."""
+    B, P = prompts.shape
+    total = P + max_new_tokens
+    context = min(model.context_length or total, total)
+    rows, apply = jnp.arange(B), functools.partial(model.apply, {'params': params})
+
+    def read(text, lengths, window):
+        """(state, h [B, window, D], how many steps of it count) after the last `window` of the first lengths[b] tokens."""
+        tokens, keep = last_tokens(text, lengths, window)
+        state, h = apply(model.initial_state(B, context), tokens, keep, method='extend_hidden')
+        return state, h, keep
+
+    def make_room(made, text, state, used):
+        """Where the cache is full its row keeps so many tokens that they are half a context with the next one."""
+        def reread(_):
+            new_state, _, new_used = read(text, lengths + made, max(1, context // 2) - 1)
+            return pick_rows(used >= context, (new_state, new_used), (state, used))
+        return jax.lax.cond((used >= context).any(), reread, lambda _: (state, used), None)
+
+    def advance(carry):
+        n, text, made, used, state, logits, past, known, running = carry
+        if total > context:
+            state, used = make_room(made, text, state, used)
+        p, candidates = jax.lax.top_k(jax.nn.softmax(logits.astype(jnp.float32)), min(k, logits.shape[-1]))  # [B, k]
+        forks = jax.tree.map(lambda x: jnp.repeat(x, candidates.shape[1], axis=0), state)  # [B k, ...]
+        forks, h = apply(forks, candidates.reshape(-1, 1), method='extend_hidden')
+        h = h.reshape(*candidates.shape, -1)  # [B, k, D]
+        cosines = jnp.einsum('bkd,bsd->bks', _unit(h), past)
+        likeness = jnp.where(jnp.arange(past.shape[1]) < known[:, None, None], cosines, -jnp.inf).max(axis=-1)  # [B, k]
+        best = jnp.argmax((1 - alpha) * p - alpha * likeness, axis=-1)  # [B]
+        tokens, h = candidates[rows, best], h[rows, best]
+        state = jax.tree.map(lambda x: x[rows * candidates.shape[1] + best], forks)
+        logits = apply(h[:, None], method='score')[:, 0]
+        text = text.at[rows, jnp.where(running, lengths + made, total)].set(tokens, mode='drop')
+        past = past.at[rows, known].set(_unit(h))
+        made += running.astype(jnp.int32)
+        running = running if end is None else running & (tokens != end)
+        return n + 1, text, made, used + 1, state, logits, past, known + 1, running
+
+    def unfinished(carry):
+        n, *_, running = carry
+        return (n < max_new_tokens) & running.any()
+
+    text = jnp.concatenate([prompts, jnp.zeros((B, max_new_tokens), jnp.int32)], axis=1)  # [B, P + new]
+    state, h, used = read(text, lengths, min(context, P))
+    logits = apply(h[rows, used - 1][:, None], method='score')[:, 0]
+    past = jnp.pad(_unit(h), ((0, 0), (0, max_new_tokens), (0, 0)))  # [B, S, D], of which row b knows the first known[b]
+    start = (jnp.int32(0), text, jnp.zeros_like(lengths), used, state, logits, past, used, jnp.ones(B, bool))
+    _, text, made, *_ = jax.lax.while_loop(unfinished, advance, start)
+    places = lengths[:, None] + jnp.arange(max_new_tokens)
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), made
+
+
+def _unit(h):
+    """Vectors of length 1 with the direction of h [..., D]; a vector of zeros stays one."""
+    h = h.astype(jnp.float32)
+    return h / jnp.maximum(jnp.linalg.norm(h, axis=-1, keepdims=True), 1e-12)

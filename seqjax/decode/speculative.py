@@ -1,0 +1,147 @@
+"""Speculative sampling: a small model drafts some tokens, and the large one reads all of them at once."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from seqjax.decode.generate import cut, last_tokens, padded_prompts, pick_rows
+from seqjax.decode.sampling import Sampler
+from seqjax.errors import FieldError
+
+
+def speculate(model, params, draft, draft_params, prompts, *, key, max_new_tokens, draft_tokens=4, sampler=Sampler(), end=None):
+    """(new tokens, as `generate` returns them; the share of the drafted tokens that was accepted).
+
+    The texts are distributed as those that `generate` draws from `model`, whatever `draft` is, and greedy ones are the same: the
+    draft only decides how many tokens a reading of the model yields, from 1 to draft_tokens + 1; `accept` says how. Reading several
+    tokens at once rounds otherwise than one by one, so greedy texts can differ where two tokens are equal but for that.
+
+    prompts, sampler, end: as of `generate`, whose window moves over long texts here too. The models share their tokens, and can
+    take some back: `rewinds`, and `rewind(state, position [B])`.
+    """
+    for name, given in (('model', model), ('draft', draft)):
+        if not getattr(given, 'rewinds', False):
+            raise FieldError(name, type(given).__name__, 'cannot take back tokens that it has read; speculative sampling is for '
+                             "decoder-only Transformers with attention='softmax'")
+    if model.vocabulary != draft.vocabulary:
+        raise FieldError('draft', type(draft).__name__, f'has {draft.vocabulary} tokens, and the model has {model.vocabulary}; '
+                         'they must have the same')
+    if draft_tokens < 1:
+        raise FieldError('draft_tokens', draft_tokens, 'must be at least 1')
+    most = max(1, (draft.context_length or 2 * draft_tokens) // 2)
+    if draft_tokens > most:
+        raise FieldError('draft_tokens', draft_tokens, f'must be at most {most}, half of what the draft can look at')
+    padded, lengths = padded_prompts(prompts, max_new_tokens)
+    tokens, made, accepted, drafted = _continue(model, draft, max_new_tokens, draft_tokens, sampler, end, params, draft_params,
+                                                padded, lengths, key)
+    return cut(tokens, made), int(accepted) / int(drafted)
+
+
+def accept(key, drafted, q, p):
+    """(tokens [M + 1], how many of the M drafted ones are accepted): the first so many, and one more.
+
+        drafted x_m ~ q_m is accepted with probability min(1, p_m(x_m) / q_m(x_m)), if those before it are;
+        in the place of the first that is not, one is drawn from max(p_m - q_m, 0), normalised; after all of them, from p_M
+
+    (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2.) So each is distributed as p. drafted: [M]; q: [M, V] and
+    p: [M + 1, V], probabilities.
+    """
+    M, (threshold_key, rest_key) = len(drafted), jax.random.split(key)
+    of_drafted = lambda x: jnp.take_along_axis(x, drafted[:, None], axis=1)[:, 0]  # [M]
+    taken = jax.random.uniform(threshold_key, (M,)) * of_drafted(q) < of_drafted(p[:M])
+    accepted = jnp.cumprod(taken.astype(jnp.int32)).sum()
+    rest = jnp.maximum(p - jnp.pad(q, ((0, 1), (0, 0))), 0)[accepted]  # [V]
+    rest = jnp.where(rest.sum() > 0, rest, p[accepted])  # p = q but for rounding, and that has refused a token
+    last = jax.random.categorical(rest_key, jnp.log(rest)).astype(jnp.int32)
+    return jnp.pad(drafted, (0, 1)).at[accepted].set(last), accepted
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
+def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_params, prompts, lengths, key):
+    """(new tokens [B, max_new_tokens], how many of them count [B], drafted tokens that were accepted, and all that could be).
+
+    The last token of a text is read by neither model before the next round. `before` [B]: tokens in a model's window before it;
+    the model has read them all, and the draft all but `behind` [B], which is 1 after a round that has accepted everything.
+    """
+    B, P = prompts.shape
+    total = P + max_new_tokens
+    rows = jnp.arange(B)
+    context, draft_context = (min(given.context_length or total, total) for given in (model, draft))
+    extend = functools.partial(model.apply, {'params': params}, method='extend')
+    extend_draft = functools.partial(draft.apply, {'params': draft_params}, method='extend')
+    keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
+
+    def read(extend, given, slots, text, lengths, window):
+        """(state, before) where a window, whose last token is not read yet, ends with the text."""
+        tokens, before = last_tokens(text, lengths - 1, window - 1)
+        return extend(given.initial_state(B, slots), tokens, before)[0], before
+
+    def make_room(full, extend, given, slots, text, lengths, state, before):
+        """Where the cache is full its row is cut to half a context and read again."""
+        reread = lambda _: pick_rows(full, read(extend, given, slots, text, lengths, max(1, slots // 2)), (state, before))
+        return jax.lax.cond(full.any(), reread, lambda _: (state, before), None)
+
+    def choose(keys, logits):
+        return jax.vmap(sampler)(keys, logits), jax.vmap(sampler.probabilities)(logits)  # [B], [B, V]
+
+    def write_draft(keys, text, lengths, state, before, behind):
+        """(state, M tokens that go on with the text [M, B], their q [M, B, V])."""
+        unread = jnp.take_along_axis(text, (lengths - 1 - behind)[:, None] + jnp.arange(2), axis=1, mode='clip')
+        state, logits = extend_draft(draft.rewind(state, before - behind), unread, behind + 1)
+        tokens, q = choose(keys[0], logits[rows, behind])
+
+        def step(carry, keys):
+            state, tokens = carry
+            state, logits = extend_draft(state, tokens[:, None])
+            tokens, q = choose(keys, logits[:, 0])
+            return (state, tokens), (tokens, q)
+
+        (state, _), more = jax.lax.scan(step, (state, tokens), keys[1:])
+        return state, *jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), (tokens, q), more)
+
+    def advance(carry):
+        n, text, lengths, left, (state, before), (draft_state, draft_before), behind, running, accepted, drafted = carry
+        round_keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, n), M + 1), out_axes=1)(keys)  # [M + 1, B]
+        if total > context:
+            state, before = make_room(running & (before >= context), extend, model, context, text, lengths, state, before)
+        room = jnp.minimum(left, context - before)  # so many tokens can be accepted or drawn before the window moves
+        useful = jnp.minimum(room, M)
+        if total > draft_context:
+            full = running & (draft_before + useful > draft_context)
+            draft_state, draft_before = make_room(full, extend_draft, draft, draft_context, text, lengths, draft_state,
+                                                  draft_before)
+            behind = jnp.where(full, 0, behind)
+
+        draft_state, ahead, q = write_draft(round_keys[:M], text, lengths, draft_state, draft_before, behind)
+        last = jnp.take_along_axis(text, lengths[:, None] - 1, axis=1)
+        # What lies past the cache is dropped, and what is then said of it is past the room too.
+        state, logits = extend(model.rewind(state, before), jnp.concatenate([last, ahead.T], axis=1))
+        p = jax.vmap(jax.vmap(sampler.probabilities))(logits)  # [B, M + 1, V]
+        tokens, kept = jax.vmap(accept)(round_keys[M], ahead.T, q.swapaxes(0, 1), p)  # [B, M + 1], [B]
+
+        new = jnp.where(running, jnp.minimum(kept + 1, room), 0)
+        accepted += jnp.where(running, jnp.minimum(kept, useful), 0).sum()
+        drafted += jnp.where(running, useful, 0).sum()
+        if end is not None:
+            ends = (tokens == end) & (jnp.arange(M + 1) < new[:, None])
+            new = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1).astype(jnp.int32) + 1, new)
+            running &= ~ends.any(axis=1)
+        places = jnp.where(jnp.arange(M + 1) < new[:, None], lengths[:, None] + jnp.arange(M + 1), total)
+        text = text.at[rows[:, None], places].set(tokens, mode='drop')
+        left = left - new
+        return (n + 1, text, lengths + new, left, (state, before + new), (draft_state, draft_before + new),
+                (new > M).astype(jnp.int32), running & (left > 0), accepted, drafted)
+
+    def unfinished(carry):
+        *_, running, accepted, drafted = carry
+        return running.any()
+
+    text = jnp.concatenate([prompts, jnp.zeros((B, max_new_tokens), jnp.int32)], axis=1)  # [B, P + new]
+    first = (read(extend, model, context, text, lengths, min(context, P)),
+             read(extend_draft, draft, draft_context, text, lengths, min(draft_context, P)))
+    start = (jnp.int32(0), text, lengths, jnp.full(B, max_new_tokens, jnp.int32), *first, jnp.zeros(B, jnp.int32),
+             jnp.ones(B, bool), jnp.int32(0), jnp.int32(0))
+    _, text, grown, *_, accepted, drafted = jax.lax.while_loop(unfinished, advance, start)
+    places = lengths[:, None] + jnp.arange(max_new_tokens)
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths, accepted, drafted
