@@ -57,7 +57,7 @@ class Corpus:
         return make(self.validation, sequence_length=self.steps, batch_size=batch_size, **part)
 
     def for_model(self):
-        return dict(vocabulary=self.tokenizer.vocabulary, context_length=self.steps)
+        return text_fields(self.tokenizer, self.steps)
 
     def for_task(self):
         return dict(token_sizes=self.tokenizer.sizes())
@@ -100,6 +100,11 @@ class Corpus:
         if not len(documents.lengths):
             raise FieldError('data.documents', self.documents, f'the {which} text has no document of two tokens or more')
         return Packed(documents.__getitem__, documents.lengths, self.steps, batch_size)
+
+
+def text_fields(tokenizer, steps):
+    """What a text in rows of so many steps decides about a model. Pretrained weights may have places for longer rows."""
+    return dict(vocabulary=tokenizer.vocabulary, context_length=max(steps, getattr(tokenizer, 'context_length', 0)))
 
 
 def load_corpus(options, tokenizer=None):

@@ -15,9 +15,10 @@ from seqjax.data import tokenizers
 from seqjax.data.batching import length_of
 from seqjax.data.examples import TextPair
 from seqjax.data.marking import marked, shortened
+from seqjax.data.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.data.word_vectors import load_word_vectors
 from seqjax.errors import FieldError
-from seqjax.special_tokens import MARKED_COUNT
+from seqjax.special_tokens import MARKED_COUNT, Marks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,12 @@ class Encoding:
     @property
     def vocabulary(self):
         """The number of tokens; None where inputs are frames."""
-        return self.tokenizer and self.tokenizer.vocabulary + self._special - self._own
+        return self.tokenizer and self.tokenizer.vocabulary + self._shift
+
+    @property
+    def marks(self):
+        """The numbers of the special tokens."""
+        return getattr(self.tokenizer, 'marks', None) or Marks()
 
     @property
     def reads_words(self):
@@ -56,12 +62,12 @@ class Encoding:
     def tokens(self, sequence):
         """The tokens of a text or of words [n], without marks."""
         tokens = np.concatenate([np.zeros(0, np.int32), *map(self.tokenizer.encode, self._parts(sequence))])
-        return tokens + np.int32(self._special - self._own) * (tokens >= self._own)
+        return tokens + np.int32(self._shift) * (tokens >= self._own)
 
     def name(self, token):
         """What a token stands for; of a special one its name."""
-        names = ('<pad>', '<unk>', '<s>', '</s>', '<mask>')[:self._special]
-        return names[token] if token < len(names) else self.tokenizer.decode([token - self._special + self._own])
+        names = dict(zip(self.marks[:self._special], ('<pad>', '<unk>', '<s>', '</s>', '<mask>')))
+        return names.get(token) or self.tokenizer.decode([token - self._shift])
 
     def inputs(self, sequence):
         """A text, words, frames or two texts -> tokens [T], frames [T, D], or dict(words=[T], characters=[T, C])."""
@@ -69,7 +75,7 @@ class Encoding:
             return np.asarray(sequence, np.float32)
         if self.marked:
             texts = (sequence.first, sequence.second) if self.pairs else (sequence,)
-            return marked(*map(self.tokens, texts))
+            return marked(*map(self.tokens, texts), marks=self.marks)
         tokens = self.tokens(sequence)
         if self.spelling is None:
             return tokens
@@ -103,13 +109,13 @@ class Encoding:
 
     def fitted(self, row):
         """The row, without what a marked one has too much of."""
-        return shortened(row, self.longest) if self.longest else row
+        return shortened(row, self.longest, self.marks.end) if self.longest else row
 
     def for_model(self):
         """What the data decides about a model."""
         return dict(vocabulary=self.vocabulary, outputs=0 if self.task == 'masked_lm' else len(self.classes) or 1,
                     per_step=self.task == 'tagging', characters=self.spelling and self.spelling.vocabulary, table=self.table,
-                    **(dict(context_length=self.longest) if self.marked else {}))
+                    **(dict(context_length=self.longest, end=self.marks.end) if self.marked else {}))
 
     def for_task(self):
         """What the data decides about a task."""
@@ -136,6 +142,11 @@ class Encoding:
     @property
     def _special(self):
         return MARKED_COUNT if self.marked else 2
+
+    @property
+    def _shift(self):
+        """How far the tokens of the tokenizer are moved to make room; a pretrained one has special tokens itself."""
+        return 0 if isinstance(self.tokenizer, PretrainedTokenizer) else self._special - self._own
 
     def _parts(self, sequence):
         """What is tokenized by itself: words in pieces one by one, each with the blank before it; all of anything else."""
@@ -222,7 +233,7 @@ def _check_sequences(task, sequence, options):
         raise FieldError('data.marked', True, 'puts marks around texts, and the set has frames; set it to false')
     if isinstance(sequence, TextPair) and not options.marked:
         raise FieldError('data.marked', False, 'the set has two texts a row, which marks keep apart; set it to true')
-    in_pieces = options.marked and kind in ('byte', 'bpe')
+    in_pieces = options.marked and kind in ('byte', 'bpe', 'unigram', 'pretrained')
     if isinstance(sequence, tuple) and kind != 'word' and not in_pieces:
         raise FieldError('data.tokenizer', kind, "the set consists of words; write 'word'")
     if task == 'tagging' and isinstance(sequence, str) and kind != 'char':

@@ -189,7 +189,7 @@ def _fitted(how, rows, options):
     every = [row for split in SPLITS for row in rows[split]]
     longest = options.max_length or how.longest or max(SHORTEST_ROW, *map(length_of, every))
     cut = {split: sum(length_of(row) > longest for row in rows[split]) for split in SPLITS}
-    rows = {split: [shortened(row, longest) for row in rows[split]] for split in SPLITS}
+    rows = {split: [shortened(row, longest, how.marks.end) for row in rows[split]] for split in SPLITS}
     notes = [f'{plural(count, f"{split} sequence")} cut to {longest} steps' for split, count in cut.items() if count]
     return dataclasses.replace(how, longest=how.longest or longest), rows, notes
 

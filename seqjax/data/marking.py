@@ -7,15 +7,15 @@
 import jax
 import numpy as np
 
-from seqjax.special_tokens import END, START
+from seqjax.special_tokens import END, Marks
 
 SHORTEST_ROW = 8  # steps that a limit may leave: marks, and a few tokens between them
 
 
-def marked(*texts):
+def marked(*texts, marks=Marks()):
     """START, then every text [n] with END after it."""
-    end = np.array([END], np.int32)
-    return np.concatenate([np.array([START], np.int32), *(part for text in texts for part in (text, end))])
+    start, end = np.array([marks.start], np.int32), np.array([marks.end], np.int32)
+    return np.concatenate([start, *(part for text in texts for part in (text, end))])
 
 
 def fit(first, second, room):
@@ -26,16 +26,16 @@ def fit(first, second, room):
     return (shorter, room - shorter) if first < second and shorter == first else (room - shorter, shorter)
 
 
-def shortened(row, steps):
+def shortened(row, steps, end=END):
     """A row {'inputs': [T], ...} that is marked, in at most so many steps: the marks stay, texts lose their ends as `fit` says.
 
-    What has a value for every step loses the same steps as the inputs.
+    end: the number of END. What has a value for every step loses the same steps as the inputs.
     """
     tokens = row['inputs']
     if len(tokens) <= steps:
         return row
-    *between, last = np.flatnonzero(tokens == END).tolist()
-    begins, ends = [1, *(end + 1 for end in between)], [*between, last]
+    *between, last = np.flatnonzero(tokens == end).tolist()
+    begins, ends = [1, *(place + 1 for place in between)], [*between, last]
     room, lengths = steps - 1 - len(ends), [end - begin for begin, end in zip(begins, ends)]
     lengths = [room] if len(ends) == 1 else fit(*lengths, room)
     kept = [0, *(step for begin, end, length in zip(begins, ends, lengths) for step in (*range(begin, begin + length), end))]

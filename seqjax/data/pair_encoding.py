@@ -92,7 +92,7 @@ class Vocabulary:
 
     @functools.cached_property
     def _blank(self):
-        """Byte pairs of a word begin with the blank before it: with one the first word has the tokens it has elsewhere."""
+        """Pieces of a word begin with the blank before it: with one the first word has the tokens it has elsewhere."""
         return ' ' if isinstance(self.tokenizer, tokenizers.BPETokenizer) else ''
 
 

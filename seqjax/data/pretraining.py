@@ -183,7 +183,7 @@ def _masked(options, saved, text):
     if steps > how.longest:
         raise FieldError('data.sequence_length', steps, 'the model that this run starts from reads rows of up to '
                          f'{how.longest} steps; set it to that or less')
-    hide = Masking(steps, how.vocabulary, options.masked)
+    hide = Masking(steps, how.vocabulary, options.masked, how.marks)
     arrange, room = (_sentence_pairs, steps - 3) if options.next_sentence else (_pieces, steps - 2)
     return hide, dataclasses.replace(how, task='masked_lm'), functools.partial(arrange, options.documents, room, how.tokens)
 

@@ -1,4 +1,4 @@
-"""Text to token numbers and back: characters, bytes, byte pairs learned from the text, or its most frequent words.
+"""Text to token numbers and back: characters, bytes, pieces of words learned from the text, or its most frequent words.
 
 A tokenizer is saved with its run as one JSON file, and `loads` reads any kind back. `sizes()` is [V, 2]: the characters
 and the bytes of UTF-8 that every token stands for; a character that is cut counts where its first byte is.
@@ -9,9 +9,11 @@ import json
 
 import numpy as np
 
+from seqjax.data.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.errors import FieldError, UserError, suggestion
 
 CONTINUATION = range(0x80, 0xC0)  # the bytes of UTF-8 that go on with a character
+LONGEST_WORD = 4096  # characters that a unigram model learns from at once: without a blank, time grows faster than their number
 
 
 class CharTokenizer:
@@ -100,10 +102,7 @@ class BPETokenizer:
     def train(cls, text, vocabulary):
         import tokenizers
 
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = tokenizers.decoders.ByteLevel()
-        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+        tokenizer, alphabet = _of_bytes(tokenizers.models.BPE())
         if vocabulary < len(alphabet):
             raise FieldError('data.vocabulary', vocabulary, f'byte pairs start from {len(alphabet)} bytes; ask for more')
         trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
@@ -137,6 +136,31 @@ class BPETokenizer:
         import tokenizers
 
         return cls(tokenizers.Tokenizer.from_str(json.dumps(state)))
+
+
+class UnigramTokenizer(BPETokenizer):
+    """A text is cut into its likeliest pieces, argmax P(x_1) ... P(x_n), and those are learned that make the text likely by EM,
+    with fewer of them in every round (Kudo 2018). Through the `tokenizers` library.
+
+    What is cut are the bytes of a word and of the blank before it, as for byte pairs. All 256 bytes are pieces: there is no
+    unknown character, and none is lost.
+    """
+
+    kind = 'unigram'
+
+    @classmethod
+    def train(cls, text, vocabulary):
+        import tokenizers
+
+        tokenizer, alphabet = _of_bytes(tokenizers.models.Unigram())
+        if vocabulary <= len(alphabet):
+            raise FieldError('data.vocabulary', vocabulary, f'pieces are {len(alphabet)} bytes and longer ones; ask for more')
+        trainer = tokenizers.trainers.UnigramTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
+        lines = (text or '\n').splitlines(keepends=True)
+        tokenizer.train_from_iterator((line[start:start + LONGEST_WORD] for line in lines
+                                       for start in range(0, len(line), LONGEST_WORD)), trainer)
+        pieces = json.loads(tokenizer.to_str())['model']['vocab']
+        return cls(_of_bytes(tokenizers.models.Unigram(_settled(pieces)))[0])
 
 
 class SymbolTokenizer:
@@ -205,11 +229,12 @@ def symbols(unit, inputs, vocabulary=0, lowercase=False):
     return SymbolTokenizer(unit, ordered[:vocabulary - 2] if vocabulary else ordered, lowercase)
 
 
-KINDS = {'char': CharTokenizer, 'byte': ByteTokenizer, 'bpe': BPETokenizer, 'word': SymbolTokenizer}  # config.data.tokenizer
+KINDS = {'char': CharTokenizer, 'byte': ByteTokenizer, 'bpe': BPETokenizer, 'unigram': UnigramTokenizer, 'word': SymbolTokenizer,
+         'pretrained': PretrainedTokenizer}  # config.data.tokenizer
 
 
 def train(kind, text, vocabulary=0):
-    """A tokenizer of `kind` for `text`; `vocabulary` is the number of tokens that byte pairs and words may use."""
+    """A tokenizer of `kind` for `text`; `vocabulary` is the number of tokens that pieces and words may use."""
     if kind not in KINDS:
         raise FieldError('data.tokenizer', kind, f'no such tokenizer; {suggestion(kind, KINDS)}')
     return KINDS[kind].train(text, vocabulary)
@@ -229,6 +254,27 @@ def loads(text):
     """The tokenizer that `dumps` wrote."""
     saved = json.loads(text)
     return next(cls for cls in KINDS.values() if cls.kind == saved['kind']).from_state(saved['state'])
+
+
+def _of_bytes(model):
+    """(a tokenizer of the library that cuts text into words and writes them with a letter for every byte, those letters)."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    return tokenizer, tokenizers.pre_tokenizers.ByteLevel.alphabet()
+
+
+def _settled(pieces):
+    """[(piece, log P)], the likeliest first, the same in every process; processes that train together must agree.
+
+    The library adds its counts in an order that differs from process to process, which moves the last digits, and numbers the
+    bytes that it did without, by chance, from the lowest log P upwards in steps of 0.0001.
+    """
+    lowest = min(score for _, score in pieces)
+    scores = {piece: round(score if score > lowest + 256 * 0.0001 else lowest, 4) for piece, score in pieces}
+    return sorted(scores.items(), key=lambda found: (-found[1], found[0]))
 
 
 def _code_points(text):

@@ -15,13 +15,14 @@ from seqjax.models.reader import Reader
 from seqjax.models.recurrent import RecurrentLanguageModel
 from seqjax.models.seq2seq import Seq2Seq
 from seqjax.models.transformer_fields import TransformerFields
+from seqjax.special_tokens import END
 
 MODELS = {'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5, 'recurrent': RecurrentLanguageModel,
           'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared}
 CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
 PACKING = tuple(name for name, model in MODELS.items() if getattr(model, 'packs', False))
 DTYPES = ('float32', 'bfloat16')
-FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared')  # what the data decides
+FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared', 'end')  # what the data decides
 
 __all__ = ['BERT', 'CARRYING', 'DTYPES', 'GPT', 'Llama', 'MODELS', 'PACKING', 'PRESETS', 'PerStep', 'Reader',
            'RecurrentLanguageModel', 'Seq2Seq', 'T5', 'Transformer', 'Unshared', 'build', 'check_task', 'fields', 'is_recurrent',
@@ -59,7 +60,7 @@ def width_multiple(name, chosen):
 
 
 def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, characters=None, table=None,
-          target_vocabulary=0, shared=False, **chosen):
+          target_vocabulary=0, shared=False, end=END, **chosen):
     """The linen module of model `name`, its fields checked before anything is compiled.
 
     What is named here comes from the data, and a model takes of it what it has fields for; `chosen` comes from the config.
@@ -73,7 +74,7 @@ def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, c
     if chosen.get('dtype', 'float32') not in DTYPES:
         raise FieldError('dtype', chosen['dtype'], f'choose one of: {", ".join(DTYPES)}')
     from_data = dict(zip(FROM_DATA, (vocabulary, context_length, outputs, per_step, characters, table,
-                                     target_vocabulary, shared)))
+                                     target_vocabulary, shared, end)))
     taken = {f.name for f in dataclasses.fields(MODELS[name])}
     return MODELS[name](**{k: v for k, v in from_data.items() if k in taken}, **chosen)
 

@@ -20,13 +20,14 @@ class BERT(TransformerFields):
                            whether the second text follows the first
         C                  [B, C] for a row, from the first step, [CLS]; with `per_step` [B, T, C], from every step
     A row is START, a text, END and, where there are two, another text and END. types: [B, T], which of the texts a step is of;
-    None: it is counted from the first END. typed: how many there are; 0: no step is told. tie: the masked tokens are scored
+    None: it is counted from the first END, whose number is `end`. typed: how many there are; 0: no step is told. tie: the masked tokens are scored
     against the embedding.
     """
 
     context_length: int | None = None
     outputs: int = 0
     per_step: bool = False
+    end: int = END
 
     order: str = 'post'
     bias: bool = True
@@ -78,7 +79,7 @@ class BERT(TransformerFields):
         steps = jnp.arange(T) if steps is None else steps
         x = placed(self.embedding(inputs), self.place(steps), self.positions)
         if self.typed:
-            x = x + self.types(texts(inputs) if types is None else types)
+            x = x + self.types(texts(inputs, self.end) if types is None else types)
         x = self.embedding_norm(x)
         mask = only(ops.Mask(window=self.window, lengths=lengths), seen, T)
         where = nn.Where(mask, self.place.bias(T), steps)
@@ -98,7 +99,7 @@ class BERT(TransformerFields):
         return (self.embedding.attend(x) if self.tie else self.masked_output(x)) + bias.astype(x.dtype)
 
 
-def texts(tokens):
+def texts(tokens, end=END):
     """[B, T]: 0 up to the first END of a row, 1 after it."""
-    ends = (tokens == END).astype(jnp.int32)
+    ends = (tokens == end).astype(jnp.int32)
     return jnp.minimum(jnp.cumsum(ends, axis=1) - ends, 1)

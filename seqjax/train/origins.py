@@ -10,6 +10,8 @@ import jax
 import numpy as np
 
 from seqjax import models, parallel
+from seqjax.data import Encoding, PretrainedTokenizer, tokenizers
+from seqjax.data.pretrained_tokenizer import BERT_MARKS
 from seqjax.errors import FieldError, UserError
 from seqjax.train import lora, paths
 from seqjax.train.checkpoints import Checkpoints, verify
@@ -44,7 +46,7 @@ def open_origin(text, report=print):
         directory, which = pathlib.Path(text.rpartition('@')[0]), text.rpartition('@')[2]
     refuse = functools.partial(FieldError, 'config.init_from', text)
     if not directory.is_dir():
-        raise refuse('there is no such directory')
+        raise refuse('there is no such directory; train the run that it names first, or set --config.init_from to another')
     if any(directory.glob('*.safetensors')):
         if which != 'latest':
             raise refuse(f"Hugging Face's files have no steps; leave out @{which}")
@@ -116,10 +118,23 @@ def _files_of_hugging_face(directory):
         return {path: jax.make_array_from_callback(shapes[path].shape, place, np.asarray(arrays[path]).__getitem__)
                 for path, place in wanted.items()}
 
-    def read(name):
-        path = directory / name
-        return path.read_text('utf-8') if path.is_file() else None
-
     fields = {field.name: getattr(found.model, field.name) for field in dataclasses.fields(found.model)
               if field.name not in (*models.FROM_DATA, 'parent', 'name')}
-    return Origin(str(directory), shapes, fetch, read, fields)
+    return Origin(str(directory), shapes, fetch, _tokens_of_hugging_face(directory, found.model).get, fields)
+
+
+def _tokens_of_hugging_face(directory, model):
+    """{name: text} of what a run that reads with the tokenizer in the directory would have written; {} where there is none.
+
+    T5's is among those: a translation has vocabularies of another kind.
+    """
+    from seqjax import interop
+
+    if not interop.has_tokenizer(directory) or not isinstance(model, (models.GPT, models.Llama, models.BERT)):
+        return {}
+    made = PretrainedTokenizer(interop.tokenizer_from_hf(directory).tokenizer, model.vocabulary, model.context_length or 0)
+    if not isinstance(model, models.BERT):
+        return {'tokenizer.json': tokenizers.dumps(made)}
+    if made.marks is None:
+        raise UserError(f'{directory}: the tokenizer lacks one of {", ".join(BERT_MARKS)}, which mark and mask rows')
+    return {'encoding.json': Encoding('', made, marked=True, longest=made.context_length).dumps()}
