@@ -7,6 +7,7 @@
     python launch.py --workdir=runs/de_en --mode=generate --input=FILE --config.decode.beam=5     # translates its lines
     python launch.py --workdir=runs/de_en --mode=score --input=FILE              # log P of 'source TAB target'
     python launch.py --workdir=runs/gpt --mode=average --last=5                  # the mean of its last checkpoints, as a run
+    python launch.py --workdir=runs/gpt --mode=export                            # as files that need none of its code
     python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
     python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
     python launch.py --workdir=runs/gpt --mode=cost                              # what longer rows and wider layers would cost
@@ -29,7 +30,7 @@ from ml_collections import config_flags
 from seqjax import experiment_files
 from seqjax.errors import UserError
 
-MODES = ('train', 'eval', 'generate', 'predict', 'score', 'xray', 'cells', 'average', 'cost', 'describe')
+MODES = ('train', 'eval', 'generate', 'predict', 'score', 'xray', 'cells', 'average', 'export', 'cost', 'describe')
 OURS = ('config', 'workdir', 'mode', 'checkpoint', 'input', 'ensemble', 'explain', 'last', 'cpu_devices', 'coordinator',
         'processes', 'process')
 READ_BY = {'input': ('generate', 'predict', 'score'), 'ensemble': ('generate',), 'explain': ('generate',),
@@ -63,6 +64,8 @@ def main(argv):
     parallel.keep_freed_memory()
     jax.config.update('jax_compilation_cache_dir', _cache_directory())
     jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.5)
+    if FLAGS.mode == 'export':
+        jax.config.update('jax_platforms', 'cpu')  # what is chosen for an accelerator of this machine is not for all
     if FLAGS.cpu_devices:
         jax.config.update('jax_num_cpu_devices', FLAGS.cpu_devices)
     if FLAGS.coordinator:
@@ -97,8 +100,9 @@ def main(argv):
         with _open_input() as lines:
             _print_each(train.score_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
     elif FLAGS.mode == 'generate':
-        _refuse(('input', 'ensemble', 'explain'), 'is for a run that translates, and this one goes on '
-                'with config.decode.prompt')
+        if configs.task_name(config) == 'language_model':
+            _refuse(('input', 'ensemble', 'explain'), 'is for a run that translates, and this one goes on '
+                    'with config.decode.prompt')
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
     elif FLAGS.mode == 'predict':
         with _open_input() as lines:
@@ -106,11 +110,17 @@ def main(argv):
     elif FLAGS.mode == 'average':
         path, steps = train.average(config, FLAGS.workdir, FLAGS.last)
         print(f'the mean of checkpoints {", ".join(map(str, steps))}: {path} (a --workdir for the other modes)')
+    elif FLAGS.mode == 'export':
+        path, signature = train.export_run(config, FLAGS.workdir, FLAGS.checkpoint)
+        print(f'step {signature["step"]} for {", ".join(signature["platforms"])}: {path} (read it with interop.load_exported)')
     elif FLAGS.mode == 'cost':
         table, written = train.measure_cost(variants or {config.model.name: config}, FLAGS.workdir)
         print(table)
         print(f'numbers and picture: {", ".join(map(str, written))}')
     elif FLAGS.mode == 'describe':
+        file = _value_of('config', sys.argv[1:])
+        if about := file and experiment_files.say_variant(file):
+            print(about, end='\n\n')
         print(train.describe(config, train.RunDirectory(FLAGS.workdir) if FLAGS.workdir else None))
     elif FLAGS.mode == 'cells':
         print(train.find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
@@ -131,6 +141,8 @@ def _check_flags():
     for name, modes in READ_BY.items():
         if FLAGS.mode not in modes:
             _refuse([name], f'is for --mode={"|".join(modes)}')
+    if FLAGS.mode == 'train':
+        _refuse(['checkpoint'], 'training goes on from the newest checkpoint of its --workdir')
     if FLAGS.mode in ('cost', 'describe'):
         _refuse(['checkpoint'], f'--mode={FLAGS.mode} needs no trained parameters')
     if FLAGS.mode == 'average' and FLAGS.last is None:
@@ -278,7 +290,7 @@ def _load_config(file, workdir):
 def _what_to_type():
     lines = ['To train:  python launch.py --config=experiments/NAME.py --workdir=DIR [--config.model.width=256 ...]',
              'Before it: python launch.py --config=experiments/NAME.py --mode=describe [--config.parallel.fsdp=8 ...]',
-             'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|score|xray|cells|average', '',
+             'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|score|xray|cells|average|export', '',
              'Experiments (all variants are trained and compared, or the one that is named, as in NAME.py:VARIANT):']
     for path in experiment_files.ours():
         lines.append(f'  experiments/{path.name:20} {experiment_files.title(path)}')

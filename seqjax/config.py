@@ -32,8 +32,8 @@ def defaults(model):
         held_out=0.1,             # the part held out, where the source has no validation split; the last part of a text
         held_out_rows=1000,       # of 'adding' and 'copy', which are generated without end
         split='validation',       # what --mode=eval measures: 'validation' or 'test'
-        tokenizer='char',         # 'char', 'byte', 'bpe' or 'word'
-        vocabulary=1024,          # tokens that 'bpe' and 'word' may use; 'char' and 'byte' need no number
+        tokenizer='char',         # 'char', 'byte', 'bpe', 'unigram' or 'word'; 'pretrained': that of init_from, from Hugging Face
+        vocabulary=1024,          # tokens that 'bpe', 'unigram' and 'word' may use; 'char' and 'byte' need no number
         shared=False,             # one vocabulary for both languages of a translation
         lowercase=False,          # words and characters of labelled and masked text, all of pairs and of corrupted spans
         batch_size=32,            # rows of one step, over all devices
@@ -86,6 +86,8 @@ def defaults(model):
         keep_best=1,              # and, apart from those, the ones with the best stop_metric, or with the lowest eval/loss
         accumulate=1,             # micro-batches that a batch is cut into to save memory
         max_skipped=10,           # stop after so many updates in a row that were not finite
+        peak_flops=0.0,           # operations that one device can do in a second, for the utilisation in result.json; 0: those
+                                  # that are published for the device, if any are
     ))
     config.optimizer = ConfigDict(dict(
         name='adamw',             # any optimizer of optax
@@ -128,6 +130,11 @@ def defaults(model):
         top_k=0,                  # 0: all tokens
         top_p=1.0,
         min_p=0.0,                # only tokens at least so many times as likely as the likeliest; 0: all
+        contrastive=0.0,          # of language models: what it costs one of the top_k likeliest tokens to be like the text
+                                  # before it, from 0 to 1 (contrastive search); 0: off
+        draft='',                 # of language models: the directory of a smaller run, which drafts tokens for this one to
+                                  # accept or to replace (speculative sampling); '': none
+        draft_tokens=4,           # that it drafts at a time
         beam=1,                   # hypotheses of a beam search; 1: greedy
         length_penalty=1.0,       # what log P is divided by: ((5 + length) / 6) to this power; 0: as it is
         coverage_penalty=0.0,     # for source words that were hardly looked at; 0: none
@@ -183,9 +190,11 @@ def validate(config):
     _check_decoding(config)
     _check_labelled(config)
     _check_hidden(config)
+    _check_optimizer(config)
     model = config.model.to_dict()
     with_prefix('config.model', lambda: models.build(
-        model.pop('name'), vocabulary=2, context_length=config.data.sequence_length, per_step=task_name(config) == 'tagging',
+        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=config.data.shared or task_name(config) == 'span_corruption',
+        context_length=config.data.sequence_length, per_step=task_name(config) == 'tagging',
         characters=2 if config.data.spelling else None, **model))
 
 
@@ -217,6 +226,14 @@ def sampler(config):
     return with_prefix('config.decode', lambda: decode.Sampler(options.temperature, options.top_k, options.top_p, options.min_p))
 
 
+def refuse_unread(config, fields, reason):
+    """Fields of config.decode that nothing would read must have their defaults. reason: ends before the default."""
+    usual = defaults(config.model.name).decode
+    for field in fields:
+        if config.decode[field] != usual[field]:
+            raise FieldError(f'config.decode.{field}', config.decode[field], f'{reason} {usual[field]!r}')
+
+
 def _check_targets(config):
     """What is done to targets must be something that the task does."""
     options, task = config.train, task_name(config)
@@ -238,6 +255,32 @@ def _check_decoding(config):
     if penalty and (task_name(config) != 'translation' or config.model.get('context', 'attention') != 'attention'):
         raise FieldError('config.decode.coverage_penalty', penalty, 'is for translation by a model with attention; set it '
                          'to 0')
+    _check_writing(config)
+
+
+def _check_writing(config):
+    """Contrastive search and drafts are ways to continue a text, and the first needs to know among how many tokens."""
+    options, task = config.decode, task_name(config)
+    if not 0 <= options.contrastive <= 1:
+        raise FieldError('config.decode.contrastive', options.contrastive, 'must be at least 0 and at most 1 (0 is off)')
+    if options.draft_tokens < 1:
+        raise FieldError('config.decode.draft_tokens', options.draft_tokens, 'must be at least 1')
+    for field, off in (('contrastive', 0.0), ('draft', '')):
+        if options[field] and task != 'language_model':
+            raise FieldError(f'config.decode.{field}', options[field], f'is for language models, and the task is {task}; set '
+                             f'it to {off!r}')
+    if not options.draft:
+        refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
+    if options.contrastive and not options.top_k:
+        raise FieldError('config.decode.top_k', 0, f'config.decode.contrastive={options.contrastive} chooses among so many of '
+                         'the likeliest tokens; set it to 5, or to another number')
+
+
+def _check_optimizer(config):
+    """The optimizer and its schedule must be possible, which is found out by making them, for a model of any width."""
+    from seqjax.train.experiment import optimizer_of  # here, because `train` is above and reads this file
+
+    with_prefix('config', lambda: optimizer_of(config, width=1))
 
 
 def _check_stopping(options):
@@ -293,7 +336,7 @@ def _check_labelled(config):
         if options[field] and kind not in kinds:
             raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the data is '
                              f'{options.source!r} for {task_name(config)}; set it to {type(options[field])()!r}')
-    if options.lowercase and options.tokenizer in ('byte', 'bpe') and kind in ('labelled', 'masked'):
+    if options.lowercase and options.tokenizer in ('byte', 'bpe', 'unigram') and kind in ('labelled', 'masked'):
         raise FieldError('config.data.lowercase', True, 'is for characters and words, and config.data.tokenizer='
                          f"{options.tokenizer!r}; set it to False, or the tokenizer to 'char' or 'word'")
     if options.documents and kind == 'text' and config.model.name not in models.PACKING:
@@ -358,8 +401,8 @@ def loads(text):
 
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
                                       'train.xray_every', 'train.stop_metric', 'train.patience', 'train.decode_rows', 'data.split',
-                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'parallel', 'decode',
-                                      'cost')):
+                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'train.peak_flops',
+                                      'parallel', 'decode', 'cost')):
     """[(field, our value, their value)] where two configs describe different experiments.
 
     What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.
@@ -420,6 +463,7 @@ _LIMITS = {
     'train.keep_best': _at_least(0),
     'train.accumulate': _at_least(1),
     'train.max_skipped': _at_least(1),
+    'train.peak_flops': _OFF_OR_POSITIVE,
     'optimizer.learning_rate': _POSITIVE,
     'optimizer.warmup_steps': _at_least(0),
     'optimizer.final_rate': ((lambda value: 0 <= value <= 1), 'must be between 0 and 1'),

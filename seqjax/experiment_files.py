@@ -4,10 +4,11 @@
     VARIANTS = ('elman', 'lstm')         the names of several, to be compared, and
     get_config(variant='lstm')           the config of one of them
 
-`FILE.py:VARIANT` names one. Nothing here runs a file but `load`, and nothing imports jax.
+`FILE.py:VARIANT` names one. Nothing here runs a file but `load` and `say_variant`, and nothing imports jax.
 """
 
 import ast
+import inspect
 import os
 import pathlib
 import runpy
@@ -69,3 +70,13 @@ def load(name):
     path, variant = split(name)
     get_config = runpy.run_path(str(path))['get_config']
     return get_config(variant) if variant else get_config()
+
+
+def say_variant(name):
+    """Which variant `load` makes the config of, and how to name another, in a line; '' where the experiment is a single one."""
+    path, variant = split(name)
+    if not (known := variants(path)):
+        return ''
+    if not variant:
+        variant = next(iter(inspect.signature(runpy.run_path(str(path))['get_config']).parameters.values())).default
+    return f'variant {variant} of {path}; for another write --config={path}:NAME, with one of: {", ".join(known)}'

@@ -40,6 +40,7 @@ BAD = {  # field: values that must be refused
     'train.keep_best': [-1],
     'train.accumulate': [0, -1],
     'train.max_skipped': [0],
+    'train.peak_flops': [-1.0, INF],
     'optimizer.learning_rate': [0.0, -1.0, NAN, INF],
     'optimizer.warmup_steps': [-1],
     'optimizer.final_rate': [-0.1, 1.1, NAN],
@@ -136,6 +137,11 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('train.decode_rows', 3, 'config.train.decode_rows=3: is for translation, and the task is language_model; set it to 0'),
     ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
                            'language_model; set it to 0'),
+    ('optimizer.warmup_steps', 1000, 'config.optimizer.warmup_steps=1000: must be less than train.steps=1000'),
+    ('optimizer.schedule', 'cosin', "config.optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
+    ('optimizer.name', 'adamx', "config.optimizer.name='adamx': no such optimizer; did you mean 'adamax'?"),
+    ('optimizer.momentum', 0.9, "config.optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
+    ('optimizer.rates', 'x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
     ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
     ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
     ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
@@ -204,6 +210,16 @@ def test_data_that_does_not_fit_its_task_or_its_model_is_refused(model, task, ch
     with pytest.raises(FieldError) as caught:
         configs.validate(tiny_config(model, task=task, data=changes))
     assert str(caught.value) == sentence
+
+
+def test_copying_is_for_one_vocabulary_of_both_sides():
+    config = tiny_config('seq2seq', data=dict(source='reverse'), model=dict(copy=True))
+    with pytest.raises(FieldError) as caught:
+        configs.validate(config)
+    assert str(caught.value) == ('config.model.copy=True: needs one vocabulary for source and target; set '
+                                 'config.data.shared=True')
+    config.data.shared = True
+    configs.validate(config)
 
 
 def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
@@ -330,7 +346,7 @@ def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
     ('model.width', 64, True), ('data.source', 'file:x', True), ('data.batch_size', 16, True), ('seed', 1, True),
     ('optimizer.learning_rate', 0.5, True), ('optimizer.b1', 0.5, True), ('train.accumulate', 2, True),
     ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.eval_batches', 9, False), ('train.save_every', 9, False),
-    ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False),
+    ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False), ('train.peak_flops', 1e12, False),
     ('parallel.fsdp', 2, False), ('decode.top_k', 3, False), ('data.split', 'test', False), ('data.split_seed', 1, True),
     ('data.split_column', 'part', True), ('parameters', 9, True), ('task', 'tagging', True), ('decode.beam', 4, False),
     ('train.decode_rows', 9, False), ('train.label_smoothing', 0.1, True), ('train.teacher', 'linear', True),

@@ -31,6 +31,14 @@ def test_a_variant_is_passed_on_and_left_out_where_none_is_named(file):
         experiment_files.check(f'{path}{variant}')
 
 
+@pytest.mark.parametrize('named, variant', [('', 'wide'), (':narrow', 'narrow')])
+def test_the_variant_is_said_with_how_to_name_another(named, variant, file):
+    path = file(GOOD)
+    assert experiment_files.say_variant(f'{path}{named}') == (
+        f'variant {variant} of {path}; for another write --config={path}:NAME, with one of: narrow, wide')
+    assert experiment_files.say_variant(str(file('def get_config(): pass\n', 'one.py'))) == ''
+
+
 @pytest.mark.parametrize('text, name, sentence', [
     (GOOD, 'two.py:wid', "no such variant; did you mean 'wide'?"),
     (GOOD, 'two.py:x', 'no such variant; choose one of: narrow, wide'),

@@ -205,7 +205,7 @@ MISTAKES = [
     ('--stpes=5', 'no flag --stpes; did you mean --config.train.steps?'),
     ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
     ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
-    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|predict|score|xray|cells|average|cost|describe>'),
+    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|predict|score|xray|cells|average|export|cost|describe>'),
     ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
     ('--cpu_devices=-1', '--cpu_devices=-1: -1 is not a non-negative integer'),
     ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
@@ -238,6 +238,7 @@ MISTAKES = [
     ('--ensemble=a,b', '--ensemble=a,b: is for --mode=generate; leave it out'),
     ('--explain', '--explain: is for --mode=generate; leave it out'),
     ('--last=3', '--last=3: is for --mode=average; leave it out'),
+    ('--checkpoint=best', '--checkpoint=best: training goes on from the newest checkpoint of its --workdir; leave it out'),
     ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
      '--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes around a value with'),
 ]
@@ -398,9 +399,16 @@ COMMANDS = [
      '/none.txt: cannot be read (No such file or directory)'),
     ('--workdir={trained} --mode=predict --input={folder}', ': cannot be read (Is a directory)'),
     ('--workdir={trained} --mode=predict --input={folder}/text.txt',
-     '/trained: the run has not learned to label sequences (it has no encoding.json)'),
+     '/trained: the run has not learned to label sequences (it has no encoding.json); use --mode=generate\n'),
     ('--workdir={trained} --mode=score', '--mode=score: give --input=FILE with a line for every sequence, or --input=- to '),
-    ('--workdir={trained} --mode=score --input={folder}/text.txt', '/trained: the run has not learned to translate'),
+    ('--workdir={trained} --mode=score --input={folder}/text.txt',
+     '/trained: the run has not learned to translate; use --mode=generate\n'),
+    ('--workdir={classifier} --mode=score --input={folder}/text.txt',
+     '/run: the run has not learned to translate; use --mode=predict --input=FILE\n'),
+    ('--workdir={classifier} --mode=generate --input=-',
+     '/run: the run has not learned to continue a text; use --mode=predict --input=FILE\n'),
+    ('--workdir={classifier} --mode=generate',
+     '/run: the run has not learned to continue a text; use --mode=predict --input=FILE\n'),
     ('--workdir={trained} --mode=generate --input=-',
      '--input=-: is for a run that translates, and this one goes on with config.decode.prompt; leave it out'),
     ('--workdir={trained} --mode=generate --ensemble=x', '--ensemble=x: is for a run that translates, and this one goes '),
@@ -415,13 +423,15 @@ COMMANDS = [
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --ensemble={folder}/none',
      '/none: no run is here (no config.json); train one first with --config=FILE'),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --ensemble={translator},{trained}',
-     '--ensemble={trained}: the run has not learned to translate'),
+     '--ensemble={trained}: the run has not learned to translate\n'),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --explain --config.decode.sample=true',
      '--explain: shows how an answer was searched for, and config.decode.sample=True draws it; leave out one of them'),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.samples=2',
      'config.decode.samples=2: is for the texts of a language model; write 1, and config.decode.n_best for more than one '),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.n_best=2',
      'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.temperature=0.5',
+     'config.decode.temperature=0.5: is for answers that are drawn; set config.decode.sample=true too, or write 0.8\n'),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --checkpoint=7',
      "--checkpoint=7: write 'latest', 'best' or a step; there are: 1"),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.data.tokenizer=byte',
@@ -440,10 +450,11 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize('line, sentence', COMMANDS, ids=[line for line, _ in COMMANDS])
-def test_a_command_that_cannot_be_is_one_sentence(line, sentence, launch, folder, trained, translator, tmp_path,
+def test_a_command_that_cannot_be_is_one_sentence(line, sentence, launch, folder, trained, translator, classifier, tmp_path,
                                                   monkeypatch):
     monkeypatch.chdir(ROOT)
-    places = dict(folder=folder, new=tmp_path / 'new', trained=folder / 'trained', translator=translator)
+    places = dict(folder=folder, new=tmp_path / 'new', trained=folder / 'trained', translator=translator,
+                  classifier=classifier)
     before = snapshot(folder)
     assert_refused(launch, line.format(**places).split(' '), sentence.format(**places), tmp_path / 'new', monkeypatch)
     assert snapshot(folder) == before
@@ -567,6 +578,8 @@ def test_every_line_is_answered_with_one_object_whatever_its_bytes(source, launc
     assert [answer['input'] for answer in found] == ['abc', '', 'ab\N{REPLACEMENT CHARACTER}', 'é🙂\u2028d', 'h']
     assert found[1] == dict(input='', label=None, reason='an empty line') and 'é🙂' in out
     assert all(answer['label'] in LETTERS for answer in found if answer['input']) and snapshot(classifier) == before
+    assert '1 line without an answer (an empty line): 2\n2 lines with symbols that are not known: 3, 4\n' in err
+    assert '1 line with U+FFFD, which stands for bytes that are not UTF-8: 3\n' in err
 
 
 def test_a_reader_that_has_seen_enough_is_no_mistake_and_ascii_is_no_obstacle(classifier, tmp_path):
@@ -629,7 +642,11 @@ def test_several_answers_come_with_the_number_of_their_line_and_scores_as_object
     for answer in scores:
         assert answer['tokens'][-1] == '</s>' and answer['log_prob'] == pytest.approx(sum(answer['log_probs']), abs=1e-2)
     code, out, err = run_here(launch, [*words[:1], '--mode=score', f'--input={tmp_path / "lines.txt"}'], monkeypatch)
-    assert (code, out) == (2, '') and 'launch.py: --input: line 1: has no TAB; write the source, a TAB and the target\n' in err
+    assert code == 0, err
+    reason = 'no TAB between source and target'
+    assert [json.loads(line) for line in out.splitlines()] == [
+        dict(source=source, target=None, log_prob=None, reason=reason) for source in ('ab', '', 'cd')]
+    assert '3 lines without a score, for lack of a TAB: 1, 2, 3\n' in err
 
 
 def test_a_reader_that_has_seen_enough_of_translations_is_no_mistake(translator, tmp_path):

@@ -21,11 +21,11 @@ from seqjax.analysis.loss_gradients import end_gradients
 from seqjax.analysis.receptive_field import plot_receptive_fields, receptive_fields
 from seqjax.analysis.scaling import Case, PowerLaw, fit_power_law, measure
 from seqjax.analysis.scatter import plot_predictions
-from seqjax.analysis.translation_scores import scores_by_length, translation_scores
+from seqjax.analysis.translation_scores import has_four_words, scores_by_length, translation_scores
 
 __all__ = ['Case', 'GradientFlow', 'LAYERS', 'PowerLaw', 'RecurrentCall', 'baseline_scores', 'beam_tree_svg',
            'comparison_table', 'correlations', 'end_gradients', 'fit_power_law', 'followed_gradient', 'gradient_flow',
-           'horizon', 'layers_until_seen', 'matmul_flops', 'mean_over_rows', 'measure', 'monotonicity', 'plot_alignment',
+           'has_four_words', 'horizon', 'layers_until_seen', 'matmul_flops', 'mean_over_rows', 'measure', 'monotonicity', 'plot_alignment',
            'plot_cell_path', 'plot_comparison', 'plot_confusion', 'plot_costs', 'plot_gradient_comparison',
            'plot_gradients', 'plot_loss', 'plot_predictions', 'plot_quality_by_length', 'plot_receptive_fields',
            'plot_saturation', 'plot_spectrum', 'receptive_fields', 'recurrent_layers', 'scores_by_length',

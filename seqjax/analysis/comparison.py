@@ -25,6 +25,7 @@ def plot_comparison(curves, path, unit='nats per token'):
     if losses and min(losses) > 0 and max(losses) > LOG_SCALE_FROM * min(losses):
         axes.set_yscale('log')
     axes.set(xlabel='step', ylabel=f'held-out loss ({unit})')
+    figures.whole_numbers(axes.xaxis)
     if order:
         axes.legend([drawn[name] for name in order], [f'{name}  {lines[name][-1][1]:.4g}' for name in order], frameon=False)
     figures.save(figure, path)

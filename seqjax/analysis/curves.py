@@ -20,6 +20,7 @@ def plot_loss(lines, path, unit='nats per token'):
         step, loss = held_out[-1]
         axes.annotate(f'{loss:.3f}', (step, loss), xytext=(-4, 8), textcoords='offset points', ha='right')
     axes.set(xlabel='step', ylabel=f'loss ({unit})')
+    figures.whole_numbers(axes.xaxis)
     if training or held_out:
         axes.legend(frameon=False)
     figures.save(figure, path)

@@ -17,6 +17,11 @@ def tidy(axes):
     return axes
 
 
+def whole_numbers(axis):
+    """Ticks of an axis of steps, lengths or counts: none between two of them, however few there are."""
+    axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+
+
 def save(figure, path):
     """Writes a PNG; who reads `path` meanwhile sees the one before."""
     path = pathlib.Path(path)

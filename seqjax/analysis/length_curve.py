@@ -17,6 +17,7 @@ def plot_quality_by_length(curves, path, metric='BLEU'):
                   marker='o', markersize=4, label=name)
     axes.set(xlabel='source length (tokens)', ylabel=metric)
     axes.set_ylim(bottom=0)
+    figures.whole_numbers(axes.xaxis)
     if curves:
         columns = 75 // (max(map(len, curves)) + 6)  # as many as fit
         legend = figure.legend(loc='outside upper left', frameon=False, ncols=max(1, columns))
@@ -33,6 +34,7 @@ def _draw_counts(axes, rows):
     behind.spines[:].set_visible(False)
     behind.tick_params(colors='0.6', length=0)
     behind.set_ylabel('sentences', color='0.6')
+    figures.whole_numbers(behind.yaxis)
     if rows:
         firsts, lasts, counts, _ = zip(*rows)
         widths = [last - first + 1 for first, last in zip(firsts, lasts)]

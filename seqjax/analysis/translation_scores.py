@@ -49,6 +49,15 @@ def translation_scores(hypotheses, references, only=None):
     return scores | signatures
 
 
+def has_four_words(references):
+    """Whether some text has four words, as BLEU counts them. Where none has, BLEU of the references themselves is 0: it
+    multiplies the precisions of one to four words in a row, and there are no four."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    words = Tokenizer13a()
+    return any(len(words(text).split()) >= 4 for text in references)
+
+
 def scores_by_length(source_lengths, hypotheses, references, edges=None, metric='bleu', fewest=FEWEST_ROWS):
     """Quality against the length of the source (Cho et al. 2014, figure 4; Bahdanau et al. 2015, figure 2), shortest first:
     [(first length, last length, number of rows, score)].

@@ -1,6 +1,7 @@
 """Evaluation by what is written: a split is translated, and the texts are compared with their references."""
 
 import dataclasses
+import functools
 import json
 
 import jax
@@ -8,11 +9,13 @@ import jax
 from seqjax import config as configs
 from seqjax import decode
 from seqjax.analysis.length_curve import plot_quality_by_length
-from seqjax.analysis.translation_scores import scores_by_length, translation_scores
+from seqjax.analysis.translation_scores import has_four_words, scores_by_length, translation_scores
 from seqjax.errors import FieldError
 from seqjax.train.run_directory import jsonable
 
 MEASURED = ('bleu', 'tokenised_bleu', 'chrf', 'exact_match')
+OF_FOUR_WORDS = ('bleu', 'tokenised_bleu')  # left out where no held-out reference has so many: they would be 0 of the truth too
+SHOWN = dict(bleu='BLEU', exact_match='exact match')  # of these the first that is measured is drawn by length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,15 +32,32 @@ class Decoded:
     seed: int = 0
     rows: int = 0
 
+    @functools.cached_property
+    def measured(self):
+        """The names of scores, of MEASURED."""
+        if has_four_words(text for split in ('validation', 'test') for text in self.dataset.texts(split)[1]):
+            return MEASURED
+        return tuple(name for name in MEASURED if name not in OF_FOUR_WORDS)
+
+    def count(self, name):
+        """How many pairs `measure` translates."""
+        split, first = self._part(name)
+        return len(self.dataset.rows[split][first])
+
     def measure(self, model, params, name, seen=lambda count: None):
         """`Written` of the validation split or, where name is 'test', of the test split. seen: see `decode.translate`."""
-        split = dict(eval='validation').get(name, name)
-        first = slice(self.rows or None if name == 'eval' else None)
+        split, first = self._part(name)
         sources, references = (texts[first] for texts in self.dataset.texts(split))
         rows = [row['inputs'] for row in self.dataset.rows[split][first]]
         answers = self.texts(model, params, rows, seen)
-        return Written(name, self.search, translation_scores(answers, references), sources, references, answers,
-                       [len(row) - 1 for row in rows])
+        scores = translation_scores(answers, references)
+        for left_out in set(MEASURED).difference(self.measured):
+            del scores[left_out], scores[f'signature/{left_out}']
+        return Written(name, self.search, scores, sources, references, answers, [len(row) - 1 for row in rows])
+
+    def _part(self, name):
+        """(split, which of its pairs)"""
+        return dict(eval='validation').get(name, name), slice(self.rows or None if name == 'eval' else None)
 
     def texts(self, model, params, rows, seen=lambda count: None):
         """The best answer to every row of source tokens, as text."""
@@ -63,19 +83,22 @@ class Written:
     @property
     def numbers(self):
         """{'eval/bleu': ..., ...}"""
-        return {f'{self.name}/{metric}': self.scores[metric] for metric in MEASURED}
+        return {f'{self.name}/{metric}': self.scores[metric] for metric in MEASURED if metric in self.scores}
 
-    def keep(self, run):
-        """Writes texts, scores and a picture to the directory of a run."""
+    def keep(self, run, step):
+        """Writes texts, scores and a picture to the directory of a run, and returns their names. step: of the parameters."""
         split = dict(eval='validation').get(self.name, self.name)
+        metric = next(name for name in SHOWN if name in self.scores)
+        run.path.mkdir(exist_ok=True)
         run.write(f'{split}_translations.jsonl', ''.join(
             json.dumps(dict(source=source, reference=reference, answer=answer), ensure_ascii=False) + '\n'
             for source, reference, answer in zip(self.sources, self.references, self.answers)))
-        curve = scores_by_length(self.lengths, self.answers, self.references)
+        curve = scores_by_length(self.lengths, self.answers, self.references, metric=metric)
         run.write(f'{split}_scores.json', json.dumps(dict(
-            **jsonable(self.scores), search=dataclasses.asdict(self.search),
-            by_length=[dict(zip(('from', 'to', 'sentences', 'bleu'), row)) for row in curve]), indent=2) + '\n')
-        plot_quality_by_length({split: curve}, run.path / f'{split}_by_length.png')
+            step=step, **jsonable(self.scores), search=dataclasses.asdict(self.search),
+            by_length=[dict(zip(('from', 'to', 'sentences', metric), row)) for row in curve]), indent=2) + '\n')
+        plot_quality_by_length({split: curve}, run.path / f'{split}_by_length.png', SHOWN[metric])
+        return [f'{split}_{name}' for name in ('translations.jsonl', 'scores.json', 'by_length.png')]
 
 
 def make_decoded(config, dataset):

@@ -5,11 +5,15 @@ import json
 import jax
 import numpy as np
 
+from seqjax import config as configs
 from seqjax.analysis.confusion import plot_confusion
 from seqjax.analysis.scatter import plot_predictions
-from seqjax.train.decoded import MEASURED, on_one_device
+from seqjax.train.decoded import on_one_device
+from seqjax.train.run_directory import RunDirectory, read_metrics
 
 STEPS_IN_FLIGHT = 16
+UNREAD = ('prompt', 'samples', 'n_best', 'batch_size')  # of config.decode: on which the answers of an evaluation do not depend,
+OF_DRAWS = ('seed', 'temperature', 'top_k', 'top_p', 'min_p')  # and those on which they do only where they are drawn
 
 
 def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, seen=lambda batch: None):
@@ -33,11 +37,11 @@ def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, s
     return total._replace(rows={name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
 
 
-def evaluate_splits(parts, eval_step, state, is_last, run=None, **options):
-    """{'eval/loss': ..., ...} of the validation split, or None when it was stopped on the way.
+def evaluate_splits(parts, eval_step, state, step, is_last, run=None, **options):
+    """{'eval/loss': ..., ...} of the validation split after `step`, or None when it was stopped on the way.
 
-    is_last: whether, after what was found, this is the last evaluation of the run. Then {'test/loss': ..., ...} of the
-    test split are there too, where it exists, and the pictures in the directory `run`, where that is not None. Translations
+    is_last(step, found): whether, after what was found, this is the last evaluation of the run. Then {'test/loss': ..., ...}
+    of the test split are there too, where it exists, and the pictures in the directory `run`, where that is not None. Translations
     are written and scored at the end, of `decode_rows` of the validation split every time. options: see `evaluate_state`.
     """
     found = {}
@@ -53,7 +57,7 @@ def evaluate_splits(parts, eval_step, state, is_last, run=None, **options):
             if early:
                 written = _decoded(parts, state, name, **options)
                 found.update(written.numbers)
-            if not is_last(found):
+            if not is_last(step, found):
                 break
             if parts.decoded and not early:
                 written = _decoded(parts, state, name, **options)
@@ -61,9 +65,9 @@ def evaluate_splits(parts, eval_step, state, is_last, run=None, **options):
         except _Stopped:
             return None
         if run:
-            draw(parts.task, sums, run, name)
+            draw(parts.task, sums, run, name, step)
         if run and written:
-            written.keep(run)
+            written.keep(run, step)
     return found
 
 
@@ -84,7 +88,7 @@ def metric_names(parts):
     """The names that `evaluate_splits` will find for the validation split, without a program: the summary of any numbers."""
     shapes = jax.eval_shape(parts.task, parts.parameters.plain, parts.evaluation[0])
     found = summarise(parts.task, jax.tree.map(lambda x: np.ones(x.shape, x.dtype), shapes), 'eval')
-    return [*found, *(f'eval/{name}' for name in MEASURED if parts.decoded and parts.decoded.rows)]
+    return [*found, *(f'eval/{name}' for name in (parts.decoded.measured if parts.decoded and parts.decoded.rows else ()))]
 
 
 def summarise(task, sums, prefix):
@@ -97,17 +101,41 @@ def short_line(summary):
     return '  '.join(f'{name} {value:.4f}' for name, value in summary.items() if name.count('/') == 1)
 
 
-def draw(task, sums, run, name):
+def draw(task, sums, run, name, step):
     """The picture of an evaluation, with its numbers beside it: what was taken for what, or predictions against targets.
 
-    name: 'eval' or 'test', as in metrics.jsonl.
+    name: 'eval' or 'test', as in metrics.jsonl. Returns the names of what was written.
     """
     split = dict(eval='validation').get(name, name)
     if 'confusion' in sums.metrics:
         counts = sums.metrics['confusion']
         plot_confusion(counts, task.classes, run.path / f'{split}_confusion.png', title=split)
-        run.write(f'{split}_confusion.json', json.dumps(dict(classes=task.classes, counts=counts.tolist())) + '\n')
-    elif 'predictions' in sums.rows:
+        run.write(f'{split}_confusion.json', json.dumps(dict(step=step, classes=task.classes, counts=counts.tolist())) + '\n')
+        return [f'{split}_confusion.png', f'{split}_confusion.json']
+    if 'predictions' in sums.rows:
         counted = sums.rows['weights'] > 0
         plot_predictions(sums.rows['predictions'][counted], sums.rows['targets'][counted],
                          run.path / f'{split}_predictions.png')
+        return [f'{split}_predictions.png']
+    return []
+
+
+def place_of(config, run, step):
+    """The directory for the files of an evaluation of a checkpoint, as a RunDirectory: that of the run where it measures what
+    the run itself measures last, and else a folder in it that says what is different, as 'eval_00000020_beam=2'."""
+    changed = _changed(config, run.saved_config())
+    newest = max((line['step'] for line in read_metrics(run.metrics) if 'eval/loss' in line), default=0)
+    if not changed and step >= newest:
+        return run
+    return RunDirectory(run.path / '_'.join([f'eval_{step:08d}', *(f'{field}={value}' for field, value in changed.items())]))
+
+
+def _changed(config, saved):
+    """{field: value} of what an evaluation depends on and the run has other values of."""
+    changed, options = {}, config.decode
+    if configs.task_name(config) == 'translation':
+        unread = UNREAD if options.sample else (*UNREAD, *OF_DRAWS)
+        changed = {field: value for field, value in options.items() if field not in unread and value != saved.decode[field]}
+    if config.data.split == 'validation' and config.train.eval_batches != saved.train.eval_batches:
+        changed['eval_batches'] = config.train.eval_batches
+    return changed

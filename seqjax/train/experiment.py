@@ -76,12 +76,14 @@ class Experiment:
         return parallel.Programs(self.strategy, step, updates_state=False, declared=self.dataset.shapes[1], report=report)
 
 
-def build(config, run, origin=None):
+def build(config, run, origin=None, report=lambda text: None):
     """Everything `config` describes; writes nothing. The tokenizer comes from the run directory `run` where it has one, and
-    else from `origin`, what the run begins with (see `transfer`), where it begins with something.
+    else from `origin`, what the run begins with (see `transfer`), where it begins with something. report: told what is read
+    before it is, as that may take a while.
     """
     strategy = make_strategy(config)
     _check_batch(config, strategy.mesh)
+    report(f'reading {config.data.source}')
     dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
     training, evaluation = configs.with_prefix('config', lambda: (

@@ -32,6 +32,11 @@ def explain_row(models, params, encoding, row, search, directory, number):
                        directory / f'{number:03d}_alignment.png')
 
 
+def pictures(directory):
+    """The files that `explain_row` has written there, and no others."""
+    return [path for kind in ('beam.svg', 'alignment.png') for path in directory.glob(f'[0-9][0-9][0-9]_{kind}')]
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _looked(models, params, inputs, lengths, tokens):
     """[B, T, S]: where the models looked while they wrote tokens [B, T], the mean of those that look; None: none does."""

@@ -18,9 +18,12 @@ class Interrupts:
     Python runs signal handlers between two bytecodes of the main thread, which may be minutes away inside a compilation.
     The interpreter's wake-up pipe is written at once, so a thread that reads it can act: where nothing would be lost
     (`expendable`), or at a second signal, it ends the process there and then.
+
+    saved: () -> whether there is a checkpoint to go on from, for what is said then.
     """
 
-    def __init__(self):
+    def __init__(self, saved=lambda: True):
+        self._saved = saved
         self.signal = None
         self._expendable = False
 
@@ -75,5 +78,6 @@ class Interrupts:
         os.close(self._reader)
 
     def _leave(self):
-        print(f'\n{self.signal.name}: stopped; what was saved before is untouched', file=sys.stderr, flush=True)
+        left = 'what was saved before is untouched' if self._saved() else 'nothing was saved yet; the same command starts again'
+        print(f'\n{self.signal.name}: stopped; {left}', file=sys.stderr, flush=True)
         os._exit(self.exit_code)

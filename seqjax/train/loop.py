@@ -18,7 +18,7 @@ from seqjax.train.experiment import build
 from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
-from seqjax.train.result import final_numbers
+from seqjax.train.result import final_numbers, finished_result
 from seqjax.train.run_directory import MetricsLog, RunDirectory, is_logged, read_metrics
 from seqjax.train.xray_step import make_look
 
@@ -37,27 +37,31 @@ def train(config, workdir):
     _check_split(config)
     run, lead = RunDirectory(workdir), jax.process_index() == 0
     run.check(config)
-    with (Interrupts() as interrupts, ProgressBar('train', config.train.steps, quiet=not lead) as bar,
-          contextlib.ExitStack() as stack):
+    with (Interrupts(Checkpoints(run.checkpoints).steps) as interrupts,
+          ProgressBar('train', config.train.steps, quiet=not lead) as bar, contextlib.ExitStack() as stack):
         with interrupts.expendable():
             # ---------------------------------------------------------------- Mesh, data, model
             origin = transfer.find_origin(config, run, bar.say)
-            parts = build(config, run, origin)
+            parts = build(config, run, origin, bar.say)
             stopping.check(config, parts)
             start = transfer.make_start(config, origin, parts) if origin else None
-            if lead:
-                run.claim(config, parts.dataset)  # only now: a config with a mistake in it leaves nothing behind
-            parallel.barrier('claimed')
             strategy = parts.strategy
-            for line in parts.describe():
-                bar.say(line)
 
             # ---------------------------------------------------------------- Restore
             checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
-            step, state, seconds = _newest_state(config, parts, checkpoints, start, bar.say)
-            state, saved = strategy.enter(state), step
+            step = checkpoints.newest_intact(report=bar.say) or 0
             patience = stopping.restored(config, run, checkpoints, step)
             evaluated = is_logged(run.metrics, step, 'test/loss' if parts.test and patience.is_last(step) else 'eval/loss')
+            if evaluated and (result := finished_result(config, run, patience, step)):
+                bar.say(f'resumed from step {step}, the last one; nothing is left to do')
+                _say_early_end(config, patience, step, bar.say)
+                return result
+            if lead:
+                run.claim(config, parts.dataset)  # only now: a config with a mistake in it leaves nothing behind
+            parallel.barrier('claimed')
+            bar.say('\n'.join(parts.describe()))
+            state, seconds = _newest_state(config, parts, checkpoints, step, start, bar.say)
+            state, saved = strategy.enter(state), step
             parallel.barrier('restored')
             log = stack.enter_context(contextlib.closing(MetricsLog(run, step))) if lead else None
             recorder = Recorder(log, bar, strategy.read, max_skipped=config.train.max_skipped, seconds=seconds,
@@ -78,8 +82,8 @@ def train(config, workdir):
 
         def measure():
             """Evaluates and says so; None where a signal came in between."""
-            found = evaluate_splits(parts, eval_step, state, functools.partial(patience.is_last, step),
-                                    run if lead else None, stop=lambda: interrupts.signal, seen=watch)
+            found = evaluate_splits(parts, eval_step, state, step, patience.is_last, run if lead else None,
+                                    stop=lambda: interrupts.signal, seen=watch)
             if found:
                 recorder.write(step, found)
                 bar.say(f'step {step}: {short_line(found)}')
@@ -117,8 +121,7 @@ def train(config, workdir):
                 with recorder.paused():
                     recorder.write(step, look(state))
         faulthandler.cancel_dump_traceback_later()
-        if step < config.train.steps:
-            bar.say(f'step {step}: ends early; {patience.describe()}')
+        _say_early_end(config, patience, step, bar.say)
         recorder.sync()  # an evaluation that was made up for comes after its checkpoint
         if lead:
             skipped = int(strategy.read(state.skipped))
@@ -134,17 +137,21 @@ def _check_split(config):
                          'split is measured once, at the end; leave it out, or use --mode=eval')
 
 
-def _newest_state(config, parts, checkpoints, start, say):
-    """(step, state, seconds that it took) of the newest checkpoint, or of a run that begins, from `start` where there is one."""
-    step = checkpoints.newest_intact(report=say)
-    if step is not None:
+def _say_early_end(config, patience, step, say):
+    if step < config.train.steps:
+        say(f'step {step}: ends early; {patience.describe()}')
+
+
+def _newest_state(config, parts, checkpoints, step, start, say):
+    """(state, seconds that it took) of checkpoint `step`, or where that is 0 of a run that begins, from `start` if there is one."""
+    if step:
         state = checkpoints.restore(step, parts.target)
         say(f'resumed from step {step}')
-        return step, state, checkpoints.manifest(step)['seconds']
+        return state, checkpoints.manifest(step)['seconds']
     state = parts.initial_state(config, start and start.parameters())
     for line in start.describe() if start else ():
         say(line)
-    return 0, state, 0.0
+    return state, 0.0
 
 
 def _programs(config, parts, state, step, say):

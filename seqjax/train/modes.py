@@ -9,27 +9,29 @@ import jax
 import numpy as np
 
 from seqjax import config as configs
-from seqjax import decode, models, parallel
+from seqjax import data, decode, models, parallel
 from seqjax.analysis.layers import recurrent_layers
-from seqjax.data import encoding, pair_encoding
+from seqjax.data import encoding, pair_encoding, tokenizers
 from seqjax.errors import FieldError, UserError
 from seqjax.train.checkpoints import Checkpoints, verify
 from seqjax.train.decoded import on_one_device
-from seqjax.train.evaluation import draw, evaluate_state, summarise
+from seqjax.train.evaluation import draw, evaluate_state, place_of, summarise
 from seqjax.train.experiment import build, make_strategy, make_task
 from seqjax.train.parameters import make_parameters, placed
 from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory, check_same_experiment, jsonable
 
-_EVALUATE_ON_OTHER_DATA = tuple(f'data.{field}' for field in (
-    'source', 'directory', 'held_out', 'held_out_rows', 'batch_size', 'carry', 'batching', 'shapes', 'format', 'input_column',
-    'target_column', 'split_column', 'label_file', 'mask_file', 'split_seed', 'on_error'))
+_OTHER_ROWS = ('source', 'held_out', 'held_out_rows', 'format', 'input_column', 'target_column', 'split_column', 'label_file',
+               'mask_file', 'split_seed', 'on_error')
+_EVALUATE_ON_OTHER_DATA = tuple(f'data.{field}' for field in (*_OTHER_ROWS, 'directory', 'batch_size', 'carry', 'batching',
+                                                              'shapes'))
 
 
 def evaluate(config, workdir, checkpoint='latest'):
     """Metrics of a checkpoint of the run on its held-out text, or on that of another source that `config` names.
 
-    All pairs of a translation are decoded, whatever config.train.decode_rows says.
+    All pairs of a translation are decoded, whatever config.train.decode_rows says. Pictures, texts and scores of the run's own
+    rows are written, see `place_of`; of other rows nothing is.
     """
     config = for_these_devices(config)
     run = open_run(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
@@ -41,18 +43,23 @@ def evaluate(config, workdir, checkpoint='latest'):
         bar.update(0, 'compiling')
         sums = evaluate_state(parts.strategy, parts.eval_step(bar.say), state, parts.evaluation, seen=bar.update)
     name = dict(validation='eval').get(config.data.split, config.data.split)
-    same_data = jax.process_index() == 0 and config.data.source == run.saved_config().data.source
-    if same_data:
-        draw(parts.task, sums, run, name)
+    place = place_of(config, run, step) if jax.process_index() == 0 and _same_rows(config, run.saved_config()) else None
+    files = draw(parts.task, sums, place, name, step) if place else []
     found = summarise(parts.task, sums, name)
     if parts.decoded:
-        with ProgressBar('decode', None) as bar:
-            every_pair = dataclasses.replace(parts.decoded, rows=0)
+        every_pair = dataclasses.replace(parts.decoded, rows=0)
+        with ProgressBar('decode', every_pair.count(name)) as bar:
+            bar.update(0, 'compiling')
             written = every_pair.measure(parts.task.model, on_one_device(parts, state), name, bar.add)
         found |= written.numbers
-        if same_data:
-            written.keep(run)
+        files += written.keep(place, step) if place else []
+    if files:
+        print(f'written to {place.path}: {", ".join(files)}', file=sys.stderr)
     return {'step': step, **jsonable(found)}
+
+
+def _same_rows(config, saved):
+    return all(config.data[field] == saved.data[field] for field in _OTHER_ROWS)
 
 
 def generate(config, workdir, checkpoint='latest'):
@@ -60,12 +67,14 @@ def generate(config, workdir, checkpoint='latest'):
     config = for_these_devices(config)
     run = open_run(config, workdir)
     options = config.decode
+    if run.read('encoding.json') is not None:
+        raise UserError(f'--workdir={run.path}: the run has not learned to continue a text; use {run.mode()}')
     if not hasattr(models.MODELS[config.model.name], 'extend'):
         able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
         raise UserError(f'--mode=generate: {config.model.name!r} cannot continue a text; models that can: {", ".join(able)}')
     if not options.prompt:
         raise UserError("config.decode.prompt='': give at least one character to continue from")
-    _check(options)
+    _check(config)
     tokenizer = run.tokenizer()
     try:
         prompt = tokenizer.encode(options.prompt)
@@ -73,25 +82,32 @@ def generate(config, workdir, checkpoint='latest'):
         raise FieldError('config.decode.prompt', options.prompt, str(error)) from None
     if not len(prompt):
         raise FieldError('config.decode.prompt', options.prompt, 'has no word to continue from')
-    sample = dict(inputs=np.zeros((1, 1), np.int32))
-    task = make_task(config, for_model=dict(vocabulary=tokenizer.vocabulary, context_length=config.data.sequence_length),
-                     for_task={}, sample=sample['inputs'])
+    model, restore = _writer(config, run, tokenizer)
     if options.beam > 1:
-        _check_beam(options, len(prompt), task.model.context_length)
-    step, checkpoints = find_checkpoint(run, checkpoint)
-    params = restore_parameters(config, task, checkpoints, step, sample)
+        _check_beam(options, len(prompt), model.context_length)
+    if options.draft:
+        draft, draft_params = _load_draft(config, model, tokenizer)
+    params = restore(checkpoint)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
+        prompts, length = [prompt] * options.samples, dict(max_new_tokens=options.max_new_tokens)
+        drawn = dict(key=jax.random.key(options.seed), sampler=configs.sampler(config), **length)
         if options.beam > 1:
-            written = _likeliest(config, task.model, params, prompt)
+            written = _likeliest(config, model, params, prompt)
+        elif options.contrastive:
+            written = decode.contrastive_search(model, params, prompts, k=options.top_k, alpha=options.contrastive, **length)
+        elif options.draft:
+            written, share = decode.speculate(model, params, draft, draft_params, prompts,
+                                              draft_tokens=options.draft_tokens, **drawn)
+            bar.say(f'accepted: {share:.1%} of the tokens that {options.draft} drafted')
         else:
-            written = decode.generate(task.model, params, [prompt] * options.samples, key=jax.random.key(options.seed),
-                                      max_new_tokens=options.max_new_tokens, sampler=configs.sampler(config))
+            written = decode.generate(model, params, prompts, **drawn)
     return [options.prompt + tokenizer.glue + tokenizer.decode(tokens) for tokens in written]
 
 
-def _check(options):
-    """What writing a text does not do must not be asked for. options: config.decode."""
+def _check(config):
+    """What writing a text does not do must not be asked for."""
+    options = config.decode
     if options.n_best != 1:
         raise FieldError('config.decode.n_best', options.n_best, 'is for the answers of a translation; write 1, and '
                          'config.decode.samples for more than one text')
@@ -101,6 +117,59 @@ def _check(options):
     if options.no_repeat and options.beam == 1:
         raise FieldError('config.decode.no_repeat', options.no_repeat, 'is for a beam, and config.decode.beam=1 draws the '
                          'text; write 0, or widen the beam')
+    configs.refuse_unread(config, ('length_penalty', 'length_factor'), 'is for the answers of a translation, and a text has as '
+                          'many tokens as config.decode.max_new_tokens says; write')
+    if options.beam > 1:
+        configs.refuse_unread(config, ('temperature', 'top_k', 'top_p', 'min_p', 'seed'), 'is for a text that is drawn, and '
+                              f'config.decode.beam={options.beam} searches for it; set that to 1, or write')
+        configs.refuse_unread(config, ('contrastive', 'draft'), 'is another way to write a text than '
+                              f'config.decode.beam={options.beam}; set that to 1, or write')
+    if options.contrastive:
+        configs.refuse_unread(config, ('temperature', 'top_p', 'min_p', 'seed', 'samples', 'draft'), 'is for a text that is '
+                              f'drawn, and config.decode.contrastive={options.contrastive} searches for one; set that to 0, or '
+                              'write')
+
+
+def _writer(config, run, tokenizer):
+    """(model, restore) of a run that continues texts; restore(checkpoint) -> parameters."""
+    sample = dict(inputs=np.zeros((1, 1), np.int32))
+    task = make_task(config, for_model=data.text_fields(tokenizer, config.data.sequence_length),
+                     for_task={}, sample=sample['inputs'])
+
+    def restore(checkpoint):
+        step, checkpoints = find_checkpoint(run, checkpoint)
+        return restore_parameters(config, task, checkpoints, step, sample)
+
+    return task.model, restore
+
+
+def _load_draft(config, model, tokenizer):
+    """(model, parameters) of the run that drafts tokens for a model, on the devices of that."""
+    run = RunDirectory(config.decode.draft)
+    refuse = functools.partial(FieldError, 'config.decode.draft', config.decode.draft)
+
+    def there(read):
+        """What read() returns; what it refuses is said of config.decode.draft."""
+        try:
+            return read()
+        except UserError as error:
+            raise refuse(str(error).removeprefix(f'--workdir={run.path}: ')) from None
+
+    theirs, their_tokenizer = there(lambda: (run.saved_config(), run.tokenizer()))
+    if tokenizers.dumps(their_tokenizer) != tokenizers.dumps(tokenizer):
+        raise refuse('the run there has learned other tokens, so it cannot draft for this one; train it on the same text with '
+                     'the same config.data')
+    theirs.parallel.update(config.parallel)
+    draft, restore = _writer(theirs, run, their_tokenizer)
+    for given, whose in ((model, 'this run'), (draft, 'the run there')):
+        if not getattr(given, 'rewinds', False):
+            raise refuse('drafts are for Transformers with softmax attention, which can take back what they have read, and the '
+                         f"model of {whose} cannot; write '', or choose another run")
+    limit = max(1, draft.context_length // 2)
+    if config.decode.draft_tokens > limit:
+        raise FieldError('config.decode.draft_tokens', config.decode.draft_tokens, f'must be at most {limit}, half of what '
+                         'the model that drafts can look at')
+    return draft, there(lambda: restore('latest'))
 
 
 def _likeliest(config, model, params, prompt):
@@ -132,7 +201,7 @@ def load_model(workdir, checkpoint='latest'):
     run = RunDirectory(workdir)
     config, text = for_these_devices(run.saved_config()), run.read('encoding.json')
     if text is None:
-        how, for_model = None, dict(vocabulary=run.tokenizer().vocabulary, context_length=config.data.sequence_length)
+        how, for_model = None, data.text_fields(run.tokenizer(), config.data.sequence_length)
     else:
         how = (pair_encoding if json.loads(text)['task'] == 'translation' else encoding).loads(text)
         for_model = how.for_model()

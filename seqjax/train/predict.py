@@ -5,12 +5,12 @@ import functools
 import jax
 import numpy as np
 
-from seqjax.data import TextPair, batching
+from seqjax.data import BPETokenizer, TextPair, batching
 from seqjax.data.marking import marked
 from seqjax.errors import UserError
-from seqjax.special_tokens import MASK
 from seqjax.train.experiment import make_task
 from seqjax.train.modes import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.train.noticed import Noticed
 from seqjax.train.progress import ProgressBar
 
 LINES_AT_ONCE = 4096
@@ -28,7 +28,8 @@ def predict(config, workdir, lines, checkpoint='latest'):
         masked_lm        text, with the likeliest token for every '<mask>', and tokens, [[token, p], ...] of the likeliest
 
     A run over two texts a row reads them with a TAB between them. A line with nothing in it, or without a TAB where there must
-    be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time.
+    be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time. At the end it is said what
+    was unusual about them, and in which.
     """
     if jax.process_count() > 1:
         raise UserError(f'--mode=predict: is done by one process and not by {jax.process_count()}; leave out --coordinator')
@@ -42,17 +43,31 @@ def predict(config, workdir, lines, checkpoint='latest'):
     task = make_task(config, for_model=encoding.for_model(), for_task=encoding.for_task(), sample=sample['inputs'])
     step, checkpoints = find_checkpoint(run, checkpoint)
     label = functools.partial(jax.jit(task.predict), restore_parameters(config, task, checkpoints, step, sample))
-    with ProgressBar('predict', None) as bar:
-        done = 0
+    with ProgressBar('predict', None, unit='line') as bar:
+        noticed, done = Noticed(encoding.marks.unknown), 0
         for piece in pieces_of(lines):
-            yield from _predict_lines(piece, encoding, label, config.data.batch_size)
+            bar.update(done, '' if done else 'compiling')
+            sequences = [_sequence(line, encoding) for line in piece]
+            rows = [_row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
+            for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
+                _look(noticed, number, line, row, reason)
+            yield from _predict_lines(piece, sequences, rows, encoding, label, config.data.batch_size)
             done += len(piece)
-            bar.update(done, f'{done:,} lines')
+            bar.update(done)
+        for sentence in noticed.sentences():
+            bar.say(sentence)
 
 
-def _predict_lines(lines, encoding, label, batch_size):
-    sequences = [_sequence(line, encoding) for line in lines]
-    rows = [_row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
+def _look(noticed, number, line, row, reason):
+    """Notes what is unusual about a line; row: None where there is a reason to say nothing of it."""
+    if row is None:
+        noticed.note(number, f'without an answer ({reason})')
+        return noticed.look(number, line)
+    inputs = row['inputs']
+    noticed.look(number, line, inputs['words'] if isinstance(inputs, dict) else inputs)
+
+
+def _predict_lines(lines, sequences, rows, encoding, label, batch_size):
     lengths = np.array([0 if row is None else batching.length_of(row) for row in rows])
     answers = [{'input': line, ANSWERS[encoding.task]: None, 'reason': reason} for line, (_, reason) in zip(lines, sequences)]
     for row_length, places in of_like_length(lengths, batch_size, encoding.longest):
@@ -82,7 +97,7 @@ def _sequence(line, encoding):
 def _around_masks(line, tokenizer):
     """(the pieces of a line between its masks, None). Byte pairs of a word have the blank before it: so has a masked one."""
     *before, last = line.split(HIDDEN)
-    if tokenizer.kind == 'bpe':
+    if isinstance(tokenizer, BPETokenizer):
         before = [piece.removesuffix(' ') for piece in before]
     return [piece.strip() if tokenizer.glue else piece for piece in (*before, last)], None
 
@@ -91,10 +106,10 @@ def _row(sequence, encoding):
     """dict(inputs) of a sequence, and the places [m] of hidden tokens where there are some."""
     if encoding.task != 'masked_lm':
         return encoding.fitted(dict(inputs=encoding.inputs(sequence)))
-    mask = np.array([MASK], np.int32)
+    mask = np.array([encoding.marks.mask], np.int32)
     pieces = [tokens for piece in sequence for tokens in (mask, encoding.tokens(piece))][1:]
-    row = encoding.fitted(dict(inputs=marked(np.concatenate(pieces))))
-    return {**row, 'places': np.flatnonzero(row['inputs'] == MASK).astype(np.int32)}
+    row = encoding.fitted(dict(inputs=marked(np.concatenate(pieces), marks=encoding.marks)))
+    return {**row, 'places': np.flatnonzero(row['inputs'] == mask).astype(np.int32)}
 
 
 def _filled(line, pieces, masks, outputs, encoding):

@@ -6,17 +6,23 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from seqjax.data.lines import plural
+
 
 class ProgressBar:
-    """A context manager; `update(step, text)` moves the bar, `say(text)` prints a line above it."""
+    """A context manager; `update(step, text)` moves the bar, `say(text)` prints a line above it.
+
+    steps: None where nobody knows how many there are. unit: what is counted then, as in '3 lines'. Where there is no terminal
+    the first update is said at once: often it is 'compiling', with nothing to see for a while.
+    """
 
     SECONDS_BETWEEN_LINES = 10
 
-    def __init__(self, title, steps, *, start=0, quiet=False):
+    def __init__(self, title, steps, *, start=0, quiet=False, unit='step'):
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._live = self._console.is_terminal and not quiet
-        self._quiet, self._title, self._steps = quiet, title, steps
-        self._last_line = time.monotonic()
+        self._quiet, self._title, self._steps, self._unit = quiet, title, steps, unit
+        self._last_line, self._begun = time.monotonic(), False
         self._bar = Progress(TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                              TextColumn('{task.fields[text]}'), console=self._console, disable=not self._live)
         self._task = self._bar.add_task(title, total=steps, completed=start, text='')
@@ -29,9 +35,12 @@ class ProgressBar:
         self._bar.stop()
 
     def update(self, step, text=''):
-        self._bar.update(self._task, completed=step, text=text)
-        if not self._live and time.monotonic() - self._last_line > self.SECONDS_BETWEEN_LINES:
-            self.say(f'{self._title} {step}' + (f'/{self._steps}' if self._steps else '') + f'  {text}')
+        reached = f'{step}/{self._steps}' if self._steps else plural(step, self._unit)
+        self._bar.update(self._task, completed=step, text=text or ('' if self._steps else reached))
+        due = not self._begun or time.monotonic() - self._last_line > self.SECONDS_BETWEEN_LINES
+        if due and not self._live:
+            self.say(f'{self._title} {reached}  {text}'.rstrip())
+        self._begun = True
 
     def add(self, count):
         """Moves the bar by so many steps."""

@@ -13,6 +13,7 @@ from seqjax.analysis.cost import jaxpr_flops
 from seqjax.errors import UserError
 from seqjax.train.decoded import signatures
 from seqjax.train.run_directory import jsonable, read_metrics
+from seqjax.train.utilisation import compute_speed, peak_flops
 
 
 def final_numbers(config, run, parts, recorder, train_step, patience, step, skipped):
@@ -20,8 +21,10 @@ def final_numbers(config, run, parts, recorder, train_step, patience, step, skip
     lines = read_metrics(run.metrics)
     newest = {name: value for line in lines for name, value in line.items() if '/' in name}
     before = json.loads(run.read('result.json') or '{}')  # a finished run that is started again trains no step
-    speed = recorder.tokens_per_second() or before.get('tokens_per_second', 0.0)
+    measured = recorder.tokens_per_second()
+    speed = measured or before.get('tokens_per_second', 0.0)
     flops = _flops(train_step) or before.get('flops_per_step')
+    rates = _compute_speed(config, parts, measured, flops, before)
     labelled = isinstance(parts.dataset, data.Labelled)
     simple = jsonable(baseline_scores(configs.task_name(config), parts.dataset.rows)) if labelled else {}
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
@@ -29,9 +32,28 @@ def final_numbers(config, run, parts, recorder, train_step, patience, step, skip
     return {**newest, **signatures(run), **simple, 'steps': min(step, config.train.steps), 'skipped': skipped,
             'stopped_early': step < config.train.steps, 'best_metric': patience.metric, 'best_value': best_value,
             'best_step': best_step, 'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed),
-            'flops_per_step': flops, 'parameters': parts.parameter_count(), 'seed': config.seed,
+            'flops_per_step': flops, **rates, 'parameters': parts.parameter_count(), 'seed': config.seed,
             'device': jax.devices()[0].device_kind, 'devices': jax.device_count(),
             'version/python': platform.python_version(), **versions}
+
+
+def finished_result(config, run, patience, step):
+    """What result.json holds, where it is that of a run that ends at `step`; None where something is left to do."""
+    result = json.loads(run.read('result.json') or '{}')
+    whole = (step, step < config.train.steps, patience.metric)
+    is_whole = tuple(map(result.get, ('steps', 'stopped_early', 'best_metric'))) == whole
+    return result if patience.is_last(step) and is_whole else None
+
+
+def _compute_speed(config, parts, tokens_per_second, flops, before):
+    """Operations a second, and how much of the devices that is, of this process; of the one before where it trained no step."""
+    if not tokens_per_second:
+        known = {name: before[name] for name in ('flops_per_second', 'utilisation') if name in before}
+        return dict(flops_per_second=None) | known
+    steps_per_second = tokens_per_second / parts.tokens_per_step(config.data.batch_size)
+    devices = parts.strategy.mesh.devices.flatten()
+    peak = config.train.peak_flops or peak_flops(devices[0].device_kind, config.model.get('dtype', 'float32'))
+    return compute_speed(flops, steps_per_second, peak * len(devices))
 
 
 def _flops(train_step):

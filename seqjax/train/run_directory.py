@@ -6,6 +6,7 @@
     encoding.json    how labelled sequences became  *_confusion.png  what was taken for what, or *_predictions.png
                      numbers                        result.json      final metrics, when the run is done
     checkpoints/     see train.checkpoints          average_of_N/    a run directory too: see train.averaging
+    eval_STEP.../    files of --mode=eval that are not those of the run's own last evaluation: see train.evaluation.place_of
 """
 
 import json
@@ -63,17 +64,28 @@ class RunDirectory:
         """How the run was taught to read labelled sequences."""
         text = self.read('encoding.json')
         if text is None:
-            raise UserError(f'--workdir={self.path}: the run has not learned to label sequences (it has no encoding.json)')
+            raise UserError(f'--workdir={self.path}: the run has not learned to label sequences (it has no encoding.json); '
+                            f'use {self.mode()}')
         if json.loads(text)['task'] == 'translation':
-            raise UserError(f'--workdir={self.path}: the run has learned to translate; use --mode=generate --input=FILE')
+            raise UserError(f'--workdir={self.path}: the run has learned to translate; use {self.mode()}')
         return encoding.loads(text)
 
     def pair_encoding(self):
         """How the run was taught to read and write the two sides of a translation."""
         text = self.read('encoding.json')
         if text is None or json.loads(text).get('task') != 'translation':
-            raise UserError(f'--workdir={self.path}: the run has not learned to translate')
+            raise UserError(f'--workdir={self.path}: the run has not learned to translate; use {self.mode()}')
         return pair_encoding.loads(text)
+
+    def mode(self):
+        """How to ask the run for what it has learned, for the sentences that refuse something else."""
+        text = self.read('encoding.json')
+        if text is None:
+            return '--mode=eval' if self.read('tokenizer.json') is None else '--mode=generate'
+        saved = json.loads(text)
+        if saved['task'] == 'translation':
+            return '--mode=generate --input=FILE'
+        return '--mode=eval' if saved['tokenizer'] is None else '--mode=predict --input=FILE'
 
     def check(self, config):
         """Refuses a directory that cannot become this experiment's; changes nothing."""

@@ -13,6 +13,7 @@ from seqjax.analysis.length_curve import plot_quality_by_length
 from seqjax.errors import UserError
 from seqjax.train import files, stopping
 from seqjax.train.checkpoints import Checkpoints, verify
+from seqjax.train.decoded import SHOWN
 from seqjax.train.loop import train
 from seqjax.train.run_directory import RunDirectory, read_metrics
 
@@ -71,4 +72,6 @@ def _compare(results, directory, unit):
     scores = {name: json.loads(RunDirectory(directory / name).read('test_scores.json') or '{}') for name in results}
     if all(scores.values()):  # translations: quality against the length of the source, all variants in one picture
         curves = {name: [tuple(row.values()) for row in score['by_length']] for name, score in scores.items()}
-        plot_quality_by_length(curves, directory / 'by_length.png')
+        metrics = {list(row)[-1] for score in scores.values() for row in score['by_length']}
+        if len(metrics) == 1:  # of answers to the same test split
+            plot_quality_by_length(curves, directory / 'by_length.png', SHOWN[metrics.pop()])

@@ -1,6 +1,5 @@
 """Translates new lines with a run, or with several at once: one line in, one answer out, in the same order."""
 
-import collections
 import functools
 
 import jax
@@ -10,13 +9,13 @@ from seqjax import config as configs
 from seqjax import decode
 from seqjax.data import batching
 from seqjax.data.examples import Example
-from seqjax.data.lines import plural
 from seqjax.data.tokenizers import BPETokenizer
 from seqjax.errors import FieldError, UserError
-from seqjax.special_tokens import END, UNKNOWN
+from seqjax.special_tokens import END
 from seqjax.train.experiment import make_task
-from seqjax.train.explain import explain_row
+from seqjax.train.explain import explain_row, pictures
 from seqjax.train.modes import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.train.noticed import Noticed
 from seqjax.train.predict import of_like_length, pieces_of
 from seqjax.train.progress import ProgressBar
 from seqjax.train.run_directory import RunDirectory
@@ -28,45 +27,56 @@ def translate(config, workdir, lines, checkpoint='latest', *, ensemble=(), expla
     """Yields, for every line, its answers [(score, text), ...], best first: config.decode.n_best of them.
 
     ensemble: more run directories, whose mean probability decides (`decode.Ensemble`). explain: pictures of the first lines
-    go to the directory 'explain' of the run, after the answers. A line of more tokens than config.data.max_length, or than
-    255 where that is 0, is translated in pieces, cut between words, and has one answer; an empty line has an empty one. At
-    the end it is said what was unusual about the lines, and in which of them.
+    go to the directory 'explain' of the run, after the answers, in place of those that are there. A line of more tokens than
+    config.data.max_length, or than 255 where that is 0, is translated in pieces, cut between words, and has one answer; an
+    empty line has an empty one. At the end it is said what was unusual about the lines, and in which of them.
     """
-    _check(config.decode, explain)
+    _check(config, explain)
     run, encoding, first = open_translator('generate', config, workdir, checkpoint)
     members = [first, *(_same_words(encoding, path, checkpoint) for path in ensemble)]
     models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
     search, shapes, key = configs.search(config), _shapes(config.data.max_length), jax.random.key(config.decode.seed)
-    noticed, done = _Noticed(), 0
-    with ProgressBar('translate', None) as bar:
+    noticed, done, drawn = Noticed(), 0, run.path / 'explain'
+    for old in pictures(drawn) if explain else ():
+        old.unlink()
+    with ProgressBar('translate', None, unit='line') as bar:
         for some in pieces_of(lines):
-            rows = [noticed.look(number, line, encoding, shapes[-1]) for number, line in enumerate(some, done + 1)]
-            bar.update(done, f'{done:,} lines' if done else 'compiling')
+            rows = [_rows(number, line, encoding, shapes[-1], noticed) for number, line in enumerate(some, done + 1)]
+            bar.update(done, '' if done else 'compiling')
             answers = iter(decode.translate(models, params, [row for of_line in rows for row in of_line], search=search,
                                             shapes=shapes, batch_size=config.decode.batch_size,
                                             key=jax.random.fold_in(key, done), seen=bar.add))
             yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
             for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
                 for row in of_line[:1]:
-                    explain_row(models, params, encoding, row, search, run.path / 'explain', number)
+                    bar.say(f'drawing how line {number} was translated')
+                    explain_row(models, params, encoding, row, search, drawn, number)
             done += len(some)
-            bar.update(done, f'{done:,} lines')
+            bar.update(done)
         for sentence in noticed.sentences():
             bar.say(sentence)
+        if explain:
+            bar.say(f'pictures: {drawn}' if pictures(drawn) else 'no pictures: no line has an answer to explain')
 
 
 def score_lines(config, workdir, lines, checkpoint='latest'):
-    """Yields a dict for every line 'source TAB target': log P of the target, all of it and token by token."""
+    """Yields a dict for every line 'source TAB target': log P of the target, all of it and token by token.
+
+    A line that is no such pair gets a null and the reason. At the end it is said what was unusual about the lines.
+    """
     _, encoding, restore = open_translator('score', config, workdir, checkpoint)
     model, params = restore()
     score = functools.partial(jax.jit(functools.partial(decode.score_pairs, model)), params)
-    with ProgressBar('score', None) as bar:
-        done = 0
+    with ProgressBar('score', None, unit='line') as bar:
+        noticed, done = Noticed(), 0
         for some in pieces_of(lines):
-            pairs = [_pair(number, line, encoding) for number, line in enumerate(some, done + 1)]
+            bar.update(done, '' if done else 'compiling')
+            pairs = [_pair(number, line, encoding, noticed) for number, line in enumerate(some, done + 1)]
             yield from _score_pairs(pairs, encoding, score, config.decode.batch_size)
             done += len(some)
-            bar.update(done, f'{done:,} lines')
+            bar.update(done)
+        for sentence in noticed.sentences():
+            bar.say(sentence)
 
 
 def open_translator(mode, config, workdir, checkpoint='latest'):
@@ -92,18 +102,25 @@ def _same_words(encoding, path, checkpoint):
     try:
         _, theirs, restore = open_translator('generate', run.saved_config(), path, checkpoint)
     except UserError as error:
-        raise UserError(f'--ensemble={run.path}: {str(error).removeprefix(f"--workdir={run.path}: ")}') from None
+        reason = str(error).removeprefix(f'--workdir={run.path}: ').partition('; use --mode=')[0]
+        raise UserError(f'--ensemble={run.path}: {reason}') from None
     if theirs.dumps() != encoding.dumps():
         raise UserError(f'--ensemble={run.path}: the run has learned other tokens, so its answers cannot be added up; train '
                         'it on the same data with the same config.data')
     return restore
 
 
-def _check(options, explain):
-    """What translating does not do must not be asked for. options: config.decode."""
+def _check(config, explain):
+    """What translating does not do must not be asked for."""
+    options = config.decode
     if options.samples != 1:
         raise FieldError('config.decode.samples', options.samples, 'is for the texts of a language model; write 1, and '
                          'config.decode.n_best for more than one answer to a line')
+    configs.refuse_unread(config, ['prompt'], 'is for the texts of a language model, and a translation begins with nothing; '
+                          'write')
+    if not options.sample:
+        configs.refuse_unread(config, ('temperature', 'top_k', 'top_p', 'min_p', 'seed'), 'is for answers that are drawn; set '
+                              'config.decode.sample=true too, or write')
     if explain and options.sample:
         raise UserError('--explain: shows how an answer was searched for, and config.decode.sample=True draws it; leave out '
                         'one of them')
@@ -115,33 +132,21 @@ def _shapes(longest):
     return (*(shape for shape in decode.SHAPES if shape < longest), longest)
 
 
-class _Noticed:
-    """What is unusual about lines: {what: their numbers}."""
-
-    def __init__(self):
-        self.lines = collections.defaultdict(list)
-
-    def look(self, number, line, encoding, longest):
-        """The rows of tokens that a line is translated in."""
-        if not line.strip():
-            self.lines['empty'].append(number)
-            return []
-        try:
-            tokens = encoding.source(line)
-        except UserError:
-            self.lines[f'left out, without a tag ({", ".join(encoding.source_side.tags)})'].append(number)
-            return []
-        if (tokens == UNKNOWN).any():
-            self.lines['with symbols that are not known'].append(number)
-        if len(tokens) <= longest:
-            return [tokens]
-        self.lines[f'of more than {longest - 1} tokens, translated in pieces'].append(number)
-        return cut(tokens, encoding, longest)
-
-    def sentences(self):
-        for what, numbers in self.lines.items():
-            shown = ', '.join(map(str, numbers[:5])) + (', ...' if len(numbers) > 5 else '')
-            yield f'{plural(len(numbers), "line")} {what}: {shown}'
+def _rows(number, line, encoding, longest, noticed):
+    """The rows of tokens that a line is translated in."""
+    if not line.strip():
+        noticed.note(number, 'empty')
+        return []
+    try:
+        tokens = encoding.source(line)
+    except UserError:
+        noticed.note(number, f'left out, without a tag ({", ".join(encoding.source_side.tags)})')
+        return []
+    noticed.look(number, line, tokens)
+    if len(tokens) <= longest:
+        return [tokens]
+    noticed.note(number, f'of more than {longest - 1} tokens, translated in pieces')
+    return cut(tokens, encoding, longest)
 
 
 def cut(tokens, encoding, longest):
@@ -172,20 +177,25 @@ def _texts(of_pieces, encoding):
     return [(float(sum(answer.score for answer in best)), ' '.join(map(text, best)))]
 
 
-def _pair(number, line, encoding):
-    """(source, target, their row of tokens) of a line."""
+def _pair(number, line, encoding, noticed):
+    """(source, target, their row of tokens) of a line, or (source, target, why there is no row)."""
     source, tab, target = line.partition('\t')
-    if not tab:
-        raise UserError(f'--input: line {number}: has no TAB; write the source, a TAB and the target')
     try:
-        return source, target, encoding.row(Example(source, target))
+        row = encoding.row(Example(source, target)) if tab else 'no TAB between source and target'
     except UserError as error:
-        raise UserError(f'--input: line {number}: {error}') from None
+        row = str(error)
+    if isinstance(row, str):
+        lacks = f'tag ({", ".join(encoding.source_side.tags)})' if tab else 'TAB'
+        noticed.note(number, f'without a score, for lack of a {lacks}')
+        noticed.look(number, line)
+    else:
+        noticed.look(number, line, row['inputs'], row['targets'])
+    return source, target if tab else None, row
 
 
 def _score_pairs(pairs, encoding, score, batch_size):
-    answers = [None] * len(pairs)
-    lengths = np.array([max(len(row['inputs']), len(row['targets'])) for _, _, row in pairs])
+    answers = [dict(source=source, target=target, log_prob=None, reason=row) for source, target, row in pairs]
+    lengths = np.array([0 if isinstance(row, str) else max(len(row['inputs']), len(row['targets'])) for _, _, row in pairs])
     for row_length, places in of_like_length(lengths, batch_size):
         batch = batching.padded([pairs[place][2] for place in places], row_length, batch_size)
         totals, log_probs = jax.device_get(score(batch))

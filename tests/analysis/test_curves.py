@@ -4,7 +4,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from seqjax.analysis import plot_loss, smooth
+from seqjax.analysis import figures, plot_loss, smooth
 
 
 @pytest.mark.parametrize('half_life', [1, 2.5, 40])
@@ -39,6 +39,16 @@ def test_the_picture_shows_the_curves_that_the_log_has(lines, training, held_out
     assert [file.name for file in tmp_path.iterdir()] == ['loss.png']
     assert (coloured(path, 31, 119, 180) > 100) == training
     assert (coloured(path, 255, 127, 14) > 10) == held_out
+
+
+@pytest.mark.parametrize('steps', [1, 2, 4, 300])
+def test_steps_are_whole_numbers(steps, monkeypatch):
+    kept = []
+    monkeypatch.setattr(figures, 'save', lambda figure, path: kept.append(figure))
+    plot_loss([dict(step=n, **{'train/loss': 3 / n, 'eval/loss': 3.0}) for n in range(1, steps + 1)], 'loss.png')
+    kept[0].draw_without_rendering()
+    ticks = kept[0].axes[0].get_xticks()
+    assert len(ticks) and (ticks == ticks.round()).all()
 
 
 def test_a_new_picture_takes_the_place_of_the_old(tmp_path):

@@ -38,6 +38,16 @@ def test_bars_behind_the_lines_count_the_sentences(figure):
     assert behind.get_ylabel() == 'sentences'
 
 
+@pytest.mark.parametrize('rows', [[(1, 1, 3, 1.0), (2, 2, 1, 0.5)], [(3, 3, 2, 1.0)], [(1, 40, 3, 1.0)]],
+                         ids=['two bins', 'one', 'a wide one'])
+def test_lengths_and_counts_have_whole_numbers(rows, figure):
+    drawn = figure(dict(model=rows))
+    drawn.draw_without_rendering()
+    axes, behind = drawn.axes
+    for ticks in (axes.get_xticks(), behind.get_yticks()):
+        assert len(ticks) and (ticks == ticks.round()).all()
+
+
 @pytest.mark.parametrize('count', [1, 8])
 def test_names_of_models_are_not_cut_off(count, figure):
     drawn = figure({f'a model with a long name and the number {i}': ROWS for i in range(count)})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sacrebleu import metrics
 
-from seqjax.analysis import scores_by_length, translation_scores
+from seqjax.analysis import has_four_words, scores_by_length, translation_scores
 from seqjax.errors import FieldError
 from tests.reference import bleu as reference
 
@@ -86,6 +86,14 @@ def test_no_texts_have_no_score():
     assert 'tok:13a' in scores['signature/bleu']
     empty = translation_scores([''], [''])
     assert empty['exact_match'] == 1 and math.isnan(empty['length_ratio'])
+
+
+@pytest.mark.parametrize('references, has', [
+    ([], False), (['', '168', '1998'], False), (['a b c', '-3.14', 'x y z'], False), (['a', 'a b c d'], True),
+    (['who, me?'], True)])
+def test_bleu_of_the_truth_is_something_where_a_text_has_four_words(references, has):
+    assert has_four_words(references) == has
+    assert (translation_scores(references, references)['bleu'] > 99) == has
 
 
 def test_unequal_numbers_are_refused():

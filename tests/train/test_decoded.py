@@ -9,10 +9,11 @@ import jax
 from matplotlib import image
 import pytest
 
+from seqjax import config as configs
 from seqjax import decode, train
 from seqjax.errors import FieldError
-from seqjax.train import RunDirectory, build, evaluation, read_metrics
-from seqjax.train.decoded import MEASURED, Decoded, make_decoded
+from seqjax.train import RunDirectory, build, decoded, evaluation, read_metrics, sweeps
+from seqjax.train.decoded import MEASURED, OF_FOUR_WORDS, Decoded, make_decoded
 from tests.labelled_files import labelled_config, write_labelled
 from tests.pair_files import SPLITS, pair_config, translated, write_pairs
 from tests.reference import bleu as reference
@@ -44,6 +45,12 @@ def copied(ended, tmp_path):
 
 def evaluations(workdir):
     return [line for line in read_metrics(workdir / 'metrics.jsonl') if 'eval/loss' in line]
+
+
+def snapshot(workdir):
+    """{name: bytes} of the files that are no part of a checkpoint."""
+    return {str(path.relative_to(workdir)): path.read_bytes() for path in sorted(workdir.rglob('*'))
+            if path.is_file() and 'checkpoints' not in path.parts}
 
 
 def kept(workdir, split):
@@ -117,23 +124,54 @@ def test_evaluation_afterwards_finds_what_the_run_found(copied):
     assert kept(workdir, 'test') == texts
 
 
-def test_evaluation_afterwards_is_of_all_pairs(copied):
+def test_evaluation_afterwards_is_of_all_pairs(copied, capsys, monkeypatch):
     path, workdir = copied
     first = kept(workdir, 'validation')
+    monkeypatch.setattr(train.modes.ProgressBar, 'SECONDS_BETWEEN_LINES', -1)
     found, scores = train.evaluate(run_config(path), workdir), json.loads((workdir / 'validation_scores.json').read_text())
+    assert f'\ndecode {SPLITS["validation"]}/{SPLITS["validation"]}\nwritten to {workdir}: ' in capsys.readouterr().err
     lines = kept(workdir, 'validation')
     assert len(first) == ROWS and lines[:ROWS] == first and len(lines) == SPLITS['validation']
     assert found['eval/exact_match'] == sum(line['answer'] == line['reference'] for line in lines) / len(lines)
     assert found['eval/bleu'] == scores['bleu'] and sum(part['sentences'] for part in scores['by_length']) == len(lines)
 
 
-def test_evaluation_with_another_search(copied):
+def test_evaluation_with_another_search(copied, capsys):
     path, workdir = copied
+    before = snapshot(workdir)
     found = train.evaluate(run_config(path, beam=3, n_best=2, max_new_tokens=1), workdir)
+    step = evaluations(workdir)[-1]['step']
+    folder = workdir / f'eval_{step:08d}_beam=3_max_new_tokens=1'
+    assert f'written to {folder}: validation_translations.jsonl, validation_scores.json, ' in capsys.readouterr().err
+    assert before.items() <= snapshot(workdir).items()  # what the run has measured stays
     assert found['eval/loss'] == pytest.approx(evaluations(workdir)[-1]['eval/loss'], rel=1e-5)
-    lines, scores = kept(workdir, 'validation'), json.loads((workdir / 'validation_scores.json').read_text())
-    assert len(lines) == SPLITS['validation'] and scores['search']['beam'] == 3
+    lines, scores = kept(folder, 'validation'), json.loads((folder / 'validation_scores.json').read_text())
+    assert len(lines) == SPLITS['validation'] and scores['search']['beam'] == 3 and scores['step'] == step
     assert all(len(line['answer'].split()) <= 1 for line in lines) and found['eval/bleu'] == scores['bleu']
+
+
+@pytest.mark.parametrize('changes, step, name', [
+    ({}, 40, ''), ({}, 60, ''), ({}, 20, 'eval_00000020'), ({'decode.beam': 2}, 40, 'eval_00000040_beam=2'),
+    ({'decode.beam': 2, 'decode.length_penalty': 0.6}, 20, 'eval_00000020_beam=2_length_penalty=0.6'),
+    ({'decode.prompt': 'x', 'decode.samples': 3, 'decode.batch_size': 1, 'decode.temperature': 2.0}, 40, ''),
+    ({'decode.sample': True, 'decode.temperature': 2.0}, 40, 'eval_00000040_sample=True_temperature=2.0'),
+    ({'train.eval_batches': 5}, 40, 'eval_00000040_eval_batches=5'),
+    ({'train.eval_batches': 5, 'data.split': 'test'}, 40, ''), ({'train.decode_rows': 3}, 40, '')])
+def test_what_the_run_does_not_measure_itself_has_a_folder_that_says_so(changes, step, name, tmp_path):
+    config, run = run_config('pairs.tsv'), RunDirectory(tmp_path)
+    run.write('config.json', configs.dumps(config))
+    run.write('metrics.jsonl', ''.join(json.dumps({'step': n, 'eval/loss': 1.0}) + '\n' for n in (20, 40)))
+    config.update_from_flattened_dict(changes)
+    assert evaluation.place_of(config, run, step).path == tmp_path / name
+
+
+def test_other_rows_of_the_same_source_are_not_written_down(copied):
+    path, workdir = copied
+    config = run_config(path)
+    config.data.split_seed = 7
+    before = snapshot(workdir)
+    assert 'eval/exact_match' in train.evaluate(config, workdir)
+    assert snapshot(workdir) == before
 
 
 # ------------------------------------------------------------------------------------------------ when it is done
@@ -147,7 +185,7 @@ class Fake:
     def measure(self, model, params, name, seen):
         seen(1)
         self.calls.append(name)
-        return types.SimpleNamespace(numbers={f'{name}/bleu': 1.0}, keep=lambda run: self.calls.append(f'{name} kept'))
+        return types.SimpleNamespace(numbers={f'{name}/bleu': 1.0}, keep=lambda *_: self.calls.append(f'{name} kept'))
 
 
 @pytest.fixture
@@ -159,7 +197,7 @@ def splits(monkeypatch):
     monkeypatch.setattr(evaluation, 'draw', lambda *_: None)
     return lambda fake, last, run='run', **options: evaluation.evaluate_splits(
         types.SimpleNamespace(evaluation=[1], test=[1], decoded=fake, task=types.SimpleNamespace(model=None), strategy=None),
-        None, None, lambda found: last, run, **options)
+        None, None, 3, lambda step, found: last, run, **options)
 
 
 @pytest.mark.parametrize('rows, last, calls', [
@@ -217,3 +255,46 @@ def test_what_is_not_decoded_on_the_way_cannot_end_a_run(ended, tmp_path):
         train.train(config, tmp_path / 'run')
     assert str(caught.value) == ("config.train.stop_metric='eval/exact_match': is not measured in this run; there are: "
                                  'eval/loss, eval/accuracy, eval/perplexity')
+
+
+# ------------------------------------------------------------------------------------------------ answers of one word
+
+@pytest.fixture(scope='module')
+def one_word(tmp_path_factory):
+    """(config, workdir, result) of a run whose answers have a word or two; it has learned nothing yet."""
+    directory = tmp_path_factory.mktemp('one_word')
+    path = write_pairs(directory / 'pairs.tsv')
+    rows = [line.split('\t') for line in path.read_text().splitlines()]
+    path.write_text(''.join('\t'.join([source.replace(' ', ''), target.replace(' ', ''), split]) + '\n'
+                            for source, target, split in rows))
+    config = pair_config(path, train=dict(steps=2, decode_rows=ROWS))
+    return config, directory / 'run', train.train(config, directory / 'run')
+
+
+def test_bleu_is_left_out_where_no_reference_has_four_words(one_word):
+    config, workdir, result = one_word
+    line, scores = evaluations(workdir)[-1], json.loads((workdir / 'test_scores.json').read_text())
+    for name in OF_FOUR_WORDS:
+        assert not any(name in key for found in (result, line, scores) for key in found)
+    assert {'eval/chrf', 'eval/exact_match', 'test/chrf', 'test/exact_match'} <= result.keys()
+    assert [list(row) for row in scores['by_length']] == [['from', 'to', 'sentences', 'exact_match']] * len(scores['by_length'])
+
+
+def test_the_curve_by_length_is_then_that_of_exact_match(one_word, monkeypatch, tmp_path):
+    shown = []
+    for module in (decoded, sweeps):
+        monkeypatch.setattr(module, 'plot_quality_by_length', lambda curves, path, metric: shown.append((curves, metric)))
+    written = decoded.Written('test', decode.Search(), dict(exact_match=0.5), ['a'] * 40, ['b'] * 40, ['b', 'c'] * 20, [3] * 40)
+    written.keep(RunDirectory(tmp_path), 9)
+    assert shown == [({'test': [(3, 3, 40, 0.5)]}, 'exact match')]
+    train.sweep({'run': one_word[0]}, one_word[1].parent)
+    assert [metric for _, metric in shown] == ['exact match'] * 2
+
+
+def test_bleu_cannot_end_a_run_that_does_not_measure_it(one_word, tmp_path):
+    config = one_word[0].copy_and_resolve_references()
+    config.train.update(stop_metric='eval/bleu', patience=2, eval_every=1)
+    with pytest.raises(FieldError) as caught:
+        train.train(config, tmp_path / 'run')
+    assert str(caught.value) == ("config.train.stop_metric='eval/bleu': is not measured in this run; there are: eval/loss, "
+                                 'eval/accuracy, eval/perplexity, eval/chrf, eval/exact_match')

@@ -13,7 +13,7 @@ from seqjax.analysis.describe import Parameter, alike, columns, in_units, saved_
 from seqjax.errors import FieldError
 from seqjax.train import RunDirectory
 from tests.labelled_files import labelled_config, untrained_run, write_labelled
-from tests.test_launch import GPT, launch, run_here, snapshot  # noqa: F401 (a fixture)
+from tests.test_launch import GPT, TWO, launch, run_here, snapshot  # noqa: F401 (a fixture)
 from tests.tiny import tiny_config, write_text
 
 B, T, V, D, F, L = 8, 16, 11, 16, 64, 6
@@ -210,6 +210,16 @@ def test_the_launcher_describes_a_config_and_a_run_and_writes_nothing(tmp_path, 
     code, output, errors = run_here(launch, [f'--workdir={tmp_path / "run"}', '--mode=describe'], monkeypatch)
     assert code == 0 and '[10 x 8]' in output, errors
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize('named, variant', [('', 'wide'), (':narrow', 'narrow')])
+def test_the_launcher_says_which_variant_it_describes(named, variant, tmp_path, launch, monkeypatch):  # noqa: F811
+    (tmp_path / 'two.py').write_text(TWO)
+    code, output, errors = run_here(launch, [f'--config={tmp_path / "two.py"}{named}', '--mode=describe',
+                                             '--config.vocabulary=100'], monkeypatch)
+    first, empty, *_ = output.splitlines()
+    assert (code, errors, empty) == (0, '', '') and first.startswith(f'variant {variant} of {tmp_path / "two.py"}; for another ')
+    assert 'variant' not in run_here(launch, [f'--config={GPT}', '--mode=describe', '--config.vocabulary=100'], monkeypatch)[1]
 
 
 @pytest.mark.parametrize('words, sentence', [

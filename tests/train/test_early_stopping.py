@@ -18,7 +18,7 @@ from seqjax.train.recorder import Recorder
 from tests.labelled_files import labelled_config, write_labelled
 from tests.tiny import tiny_config
 
-TIMES = ('seconds', 'tokens_per_second')  # of result.json: all that may differ
+TIMES = ('seconds', 'tokens_per_second', 'flops_per_second', 'utilisation')  # of result.json: all that may differ
 NAN, INF = math.nan, math.inf
 
 

@@ -77,6 +77,23 @@ def test_pictures_open_and_a_model_without_attention_has_only_its_beam(run, fold
     assert 'under a word: log P up to here' in words(workdir / 'explain' / '001_beam.svg')[-1]
 
 
+def test_only_the_pictures_of_this_call_are_there_and_it_is_said_where(run, drawn, capsys):
+    config, workdir, *_ = run
+    directory = workdir / 'explain'
+    assert list(train.translate(config, workdir, LINES, explain=True))
+    (directory / 'notes.txt').write_text('mine')
+    (directory / '001_alignment.png').write_text('old')
+    capsys.readouterr()
+    assert list(train.translate(config, workdir, ['', 'dcb'], explain=True))
+    assert sorted(path.name for path in directory.iterdir()) == ['002_beam.svg', 'notes.txt']
+    said = capsys.readouterr().err
+    assert 'drawing how line 2 was translated\n' in said and said.endswith(f'pictures: {directory}\n')
+    assert list(train.translate(config, workdir, [''], explain=True)) == [[(0.0, '')]]
+    assert [path.name for path in directory.iterdir()] == ['notes.txt']
+    assert capsys.readouterr().err.endswith('no pictures: no line has an answer to explain\n')
+    (directory / 'notes.txt').unlink()
+
+
 def test_nothing_is_drawn_unless_it_is_asked_for(run, tmp_path, drawn):
     config, workdir, *_ = run
     before = sorted(workdir.rglob('*'))

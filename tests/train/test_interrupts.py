@@ -1,6 +1,7 @@
 """SIGTERM and Ctrl-C: the run saves and leaves, whatever it is doing."""
 
 import json
+import os
 import re
 import signal
 import time
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from seqjax.train import Checkpoints
+from seqjax.train.interrupts import Interrupts
 from tests.processes import finish, start
 from tests.tiny import write_text
 
@@ -71,5 +73,15 @@ def test_a_signal_during_compilation_ends_the_process_at_once_and_changes_nothin
         process.send_signal(signal.SIGTERM)
         code, _, errors = finish(process, SECONDS_TO_LEAVE)
     assert code == 128 + signal.SIGTERM
-    assert 'SIGTERM: stopped; what was saved before is untouched' in errors
+    assert 'SIGTERM: stopped; nothing was saved yet; the same command starts again' in errors
     assert not Checkpoints(tmp_path / 'run' / 'checkpoints').steps()
+
+
+@pytest.mark.parametrize('steps, sentence', [
+    ([], 'nothing was saved yet; the same command starts again'), ([50], 'what was saved before is untouched')])
+def test_leaving_at_once_says_whether_there_is_something_to_go_on_from(steps, sentence, monkeypatch, capsys):
+    codes, leaving = [], Interrupts(lambda: steps)
+    monkeypatch.setattr(os, '_exit', codes.append)
+    leaving.signal = signal.SIGINT
+    leaving._leave()
+    assert codes == [130] and capsys.readouterr().err == f'\nSIGINT: stopped; {sentence}\n'

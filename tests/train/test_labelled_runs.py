@@ -11,12 +11,12 @@ import pytest
 from seqjax import ops, train
 from seqjax.data import Labelled
 from seqjax.errors import FieldError, UserError
-from seqjax.train import Checkpoints, RunDirectory, build, read_metrics
+from seqjax.train import Checkpoints, RunDirectory, build, loop, read_metrics
 from seqjax.train.interrupts import Interrupts
 from tests.labelled_files import LETTERS, SPLITS, labelled_config, write_labelled
 from tests.tiny import tiny_config
 
-TIMES = ('seconds', 'tokens_per_second')  # of result.json: all that may differ
+TIMES = ('seconds', 'tokens_per_second', 'flops_per_second', 'utilisation')  # of result.json: all that may differ
 
 
 def classification_config(path):
@@ -36,6 +36,11 @@ def changed(config, **fields):
     config = config.copy_and_resolve_references()
     config.data.update(fields)
     return config
+
+
+def files(workdir):
+    """{path: bytes and when they were written}"""
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in workdir.rglob('*') if path.is_file()}
 
 
 def log_of(workdir):
@@ -66,7 +71,7 @@ def test_pictures_tables_and_the_encoding_are_beside_it(run):
         assert (workdir / f'{split}_confusion.png').stat().st_size > 1000
         table = json.loads((workdir / f'{split}_confusion.json').read_text())
         counts = np.array(table['counts'])
-        assert table['classes'] == list(LETTERS) and counts.sum() == rows
+        assert table['classes'] == list(LETTERS) and counts.sum() == rows and table['step'] == 4
         assert result[f'{name}/accuracy'] == pytest.approx(np.trace(counts) / rows)
     assert RunDirectory(workdir).encoding().classes == tuple(LETTERS)
     facts = json.loads((workdir / 'data.json').read_text())
@@ -96,6 +101,44 @@ def test_a_run_that_is_interrupted_and_started_again_ends_the_same(run, tmp_path
                   for path, x in checkpoints.manifest(4)['arrays'].items()}
         states.append(jax.device_get(checkpoints.restore(4, target)))
     jax.tree.map(np.testing.assert_array_equal, *states)
+
+
+def test_a_finished_run_that_is_started_again_compiles_nothing_and_writes_nothing(run, tmp_path, monkeypatch, capsys):
+    config, workdir = run[0], shutil.copytree(run[1], tmp_path / 'run')
+    before = files(workdir)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, '_programs', lambda *_: pytest.fail('compiled'))
+        assert train.train(config, workdir) == run[2]
+    assert files(workdir) == before
+    assert capsys.readouterr().err == (f'reading {config.data.source}\n'
+                                       'resumed from step 4, the last one; nothing is left to do\n')
+
+
+@pytest.mark.parametrize('lost', ['result.json', 'test/loss', 'steps'])
+def test_what_a_finished_run_lacks_is_made_up_for(lost, run, tmp_path):
+    config, workdir = run[0], shutil.copytree(run[1], tmp_path / 'run')
+    if lost == 'test/loss':  # it was killed before it had measured the test split
+        kept = [line for line in (workdir / 'metrics.jsonl').read_text().splitlines(keepends=True) if lost not in line]
+        (workdir / 'metrics.jsonl').write_text(''.join(kept))
+    elif lost == 'steps':  # of a run that has been given more steps since
+        (workdir / 'result.json').write_text(json.dumps({**run[2], lost: 2}))
+    else:
+        (workdir / lost).unlink()
+    again = train.train(config, workdir)
+    assert json.loads((workdir / 'result.json').read_text()) == again and again['steps'] == 4
+    assert again['test/loss'] == run[2]['test/loss'] and log_of(workdir)[-1]['test/loss'] == again['test/loss']
+
+
+def test_an_older_checkpoint_is_evaluated_into_a_folder_of_its_own(run, tmp_path, capsys):
+    config, workdir = run[0], shutil.copytree(run[1], tmp_path / 'run')
+    before = files(workdir)
+    found, folder = train.evaluate(config, workdir, '2'), workdir / 'eval_00000002'
+    assert f'written to {folder}: validation_confusion.png, validation_confusion.json\n' in capsys.readouterr().err
+    assert json.loads((folder / 'validation_confusion.json').read_text())['step'] == found['step'] == 2
+    after = files(workdir)
+    assert {name: after[name] for name in before} == before and len(after) == len(before) + 2
+    train.evaluate(config, workdir)  # of the last step, as the run did
+    assert files(workdir).keys() == after.keys()
 
 
 def test_a_run_that_ends_earlier_than_it_meant_to_measures_the_test_split_all_the_same(run, tmp_path):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from seqjax.data import CharTokenizer, Encoding
 from seqjax.errors import FieldError, UserError
 from seqjax.train import Checkpoints, RunDirectory, generate
 from seqjax.train.modes import find_checkpoint
@@ -71,6 +72,16 @@ def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp
     with pytest.raises(UserError) as caught:
         generate(config, tmp_path)
     assert sentence in str(caught.value)
+
+
+def test_a_run_that_labels_names_the_mode_that_does(tmp_path):
+    config = tiny_config('reader', data=dict(source='reviews'))
+    files = {'encoding.json': Encoding('classification', CharTokenizer('ab'), classes=('0', '1')).dumps()}
+    RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=lambda: files, facts=dict))
+    with pytest.raises(UserError) as caught:
+        generate(config, tmp_path)
+    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to continue a text; use --mode=predict '
+                                 '--input=FILE')
 
 
 # ------------------------------------------------------------------------------------------------ a beam
@@ -142,12 +153,29 @@ def test_a_beam_that_cannot_be_is_refused(writer, fields, sentence):
                              'for more than one text'),
     (dict(min_length=2), 'config.decode.min_length=2: is for the answers of a translation, and a text has as many tokens as '
                          'config.decode.max_new_tokens says; write 0'),
+    (dict(length_penalty=0.5), 'config.decode.length_penalty=0.5: is for the answers of a translation, and a text has as many '
+                               'tokens as config.decode.max_new_tokens says; write 1.0'),
+    (dict(beam=4, length_factor=3.0), 'config.decode.length_factor=3.0: is for the answers of a translation, and a text has as '
+                                      'many tokens as config.decode.max_new_tokens says; write 2.0'),
+    (dict(groups=2, diversity=1.0), 'config.decode.groups=2: must divide beam=1'),
+    (dict(diversity=1.0), 'config.decode.diversity=1.0: is between groups, and there is one; write 0, or more groups'),
+    (dict(coverage_penalty=1.0), 'config.decode.coverage_penalty=1.0: is for translation by a model with attention; set it to '
+                                 '0'),
+    (dict(beam=4, temperature=0.5), 'config.decode.temperature=0.5: is for a text that is drawn, and config.decode.beam=4 '
+                                    'searches for it; set that to 1, or write 0.8'),
 ])
 def test_what_writing_does_not_do_is_refused(writer, fields, sentence):
     config, workdir, _ = writer
     with pytest.raises(FieldError) as caught:
         generate(with_decode(config, **fields), workdir)
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('writer', ['recurrent'], indirect=True)
+def test_compiling_is_said_at_once_where_there_is_no_terminal(writer, capsys):
+    config, workdir, _ = writer
+    generate(config, workdir)
+    assert capsys.readouterr().err == 'generate 0/1  compiling and writing\n'
 
 
 @pytest.mark.parametrize('writer', ['recurrent'], indirect=True)

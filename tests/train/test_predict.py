@@ -140,7 +140,7 @@ def test_there_is_a_label_for_every_character_and_none_for_nothing(tagger):
     assert len(found[2]['labels']) == LONG
 
 
-def test_words_are_labelled_one_by_one_as_they_stand(tmp_path):
+def test_words_are_labelled_one_by_one_as_they_stand(tmp_path, capsys):
     sentences = [(('An', 'elm', 'stands'), ('D', 'N', 'V')), (('elm', 'trees', 'stand', 'there'), ('N', 'N', 'V', 'A'))]
     (tmp_path / 'words.jsonl').write_text('\n'.join(json.dumps(dict(words=words, tags=tags, split=split))
                                                     for words, tags in sentences for split in ('train', 'validation')))
@@ -153,6 +153,7 @@ def test_words_are_labelled_one_by_one_as_they_stand(tmp_path):
     assert plain['tokens'] == spaced['tokens'] == ['An', 'elm', 'stands'] and plain['labels'] == spaced['labels']
     assert unknown['tokens'] == ['oak', 'ELM'] and len(unknown['labels']) == 2 and set(plain['labels']) <= set('DNVA')
     assert nothing == dict(input=' \t', labels=None, reason='an empty line')
+    assert '1 line with symbols that are not known: 3\n' in capsys.readouterr().err
 
 
 def test_numbers_are_in_the_unit_of_the_targets(regressor):
@@ -166,6 +167,20 @@ def test_numbers_are_in_the_unit_of_the_targets(regressor):
     assert how.scale != 1 and how.offset > 9
 
 
+# ------------------------------------------------------------------------------------------------ what is said
+
+def test_what_was_unusual_is_said_at_the_end(classifier, monkeypatch, capsys):
+    monkeypatch.setattr(module, 'LINES_AT_ONCE', 2)
+    answers(classifier, ['abc', 'abß', '', 'a\0', 'ab\N{REPLACEMENT CHARACTER}', 'h'])
+    said = capsys.readouterr().err
+    assert said.startswith('predict 0 lines  compiling\n')
+    assert said.endswith('3 lines with symbols that are not known: 2, 4, 5\n1 line without an answer (an empty line): 3\n'
+                         '1 line with NUL bytes: 4\n'
+                         '1 line with U+FFFD, which stands for bytes that are not UTF-8: 5\n')
+    answers(classifier, ['abc', 'h'])
+    assert ' known' not in capsys.readouterr().err
+
+
 # ------------------------------------------------------------------------------------------------ what has no labels
 
 def test_a_language_model_has_no_labels(tmp_path):
@@ -173,7 +188,8 @@ def test_a_language_model_has_no_labels(tmp_path):
     RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=lambda: {'tokenizer.json': '{}'}, facts=dict))
     with pytest.raises(UserError) as caught:
         next(train.predict(config, tmp_path, ['a']))
-    assert str(caught.value) == f'--workdir={tmp_path}: the run has not learned to label sequences (it has no encoding.json)'
+    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to label sequences (it has no '
+                                 'encoding.json); use --mode=generate')
 
 
 def test_frames_are_no_lines(tmp_path):

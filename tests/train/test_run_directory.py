@@ -159,7 +159,22 @@ def test_an_encoding_is_read_back_and_a_run_without_one_says_so(tmp_path):
     (tmp_path / 'encoding.json').unlink()
     with pytest.raises(UserError) as caught:
         run.encoding()
-    assert str(caught.value) == f'--workdir={tmp_path}: the run has not learned to label sequences (it has no encoding.json)'
+    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to label sequences (it has no '
+                                 'encoding.json); use --mode=eval')
+
+
+@pytest.mark.parametrize('files, mode', [
+    (dict(), '--mode=eval'),
+    (dict(tokenizer=tokenizers.dumps(CharTokenizer('ab'))), '--mode=generate'),
+    (dict(encoding=Encoding('tagging', CharTokenizer('ab')).dumps()), '--mode=predict --input=FILE'),
+    (dict(encoding=Encoding('masked_lm', CharTokenizer('ab')).dumps()), '--mode=predict --input=FILE'),
+    (dict(encoding=Encoding('classification').dumps()), '--mode=eval'),
+    (dict(encoding='{"task": "translation"}'), '--mode=generate --input=FILE'),
+], ids=['numbers', 'text', 'labels', 'masks', 'frames', 'pairs'])
+def test_a_run_names_the_mode_that_asks_for_what_it_has_learned(files, mode, tmp_path):
+    run = RunDirectory(tmp_path)
+    run.claim(tiny_config(), dataset({}, **files))
+    assert run.mode() == mode
 
 
 @pytest.mark.parametrize('text, fragment', [

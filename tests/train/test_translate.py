@@ -260,6 +260,17 @@ def test_what_translating_does_not_do_is_refused(run, monkeypatch):
         answers(run, LINES, dict(samples=3))
     with pytest.raises(UserError, match='^--explain: shows how an answer was searched for, and config.decode.sample=True '):
         answers(run, LINES, dict(sample=True), explain=True)
+    fields = dict(temperature=0.5, top_k=3, top_p=0.5, min_p=0.1, seed=1)
+    usual = configs.defaults('seq2seq').decode
+    for field, value in fields.items():
+        with pytest.raises(FieldError) as caught:
+            answers(run, LINES, {field: value})
+        assert str(caught.value) == (f'config.decode.{field}={value}: is for answers that are drawn; set '
+                                     f'config.decode.sample=true too, or write {usual[field]}')
+    for drawn in (False, True):
+        with pytest.raises(FieldError, match="^config.decode.prompt='a': is for the texts of a language model, and a "):
+            answers(run, LINES, dict(prompt='a', sample=drawn))
+    assert len(answers(run, ['ab'], dict(sample=True, **fields))) == 1
     monkeypatch.setattr(jax, 'process_count', lambda: 2)
     with pytest.raises(UserError, match='^--mode=generate: is done by one process and not by 2; leave out --coordinator$'):
         answers(run, LINES)
@@ -275,7 +286,7 @@ def test_a_translator_labels_nothing_and_a_language_model_translates_nothing(run
     RunDirectory(folder / 'words').claim(other, types.SimpleNamespace(files=dict, facts=dict))
     with pytest.raises(UserError) as caught:
         next(train.score_lines(other, folder / 'words', ['a\tb']))
-    assert str(caught.value) == f'--workdir={folder / "words"}: the run has not learned to translate'
+    assert str(caught.value) == f'--workdir={folder / "words"}: the run has not learned to translate; use --mode=eval'
 
 
 # ------------------------------------------------------------------------------------------------ scores
@@ -317,11 +328,32 @@ def test_what_a_search_found_has_the_score_that_it_said(run):
     assert [answer['log_prob'] for answer in scores] == pytest.approx([score for _, score, _ in ended], rel=1e-3)
 
 
-def test_a_line_that_cannot_be_scored_is_named(run, tagged, monkeypatch):
+def test_a_line_that_cannot_be_scored_keeps_its_place_and_says_why(run, tagged, monkeypatch, capsys):
     monkeypatch.setattr(predict, 'LINES_AT_ONCE', 2)
-    with pytest.raises(UserError) as caught:
-        list(train.score_lines(*run[:2], ['a\tb', 'a\tb', 'a\tb', 'a b', 'a\tb']))
-    assert str(caught.value) == '--input: line 4: has no TAB; write the source, a TAB and the target'
-    with pytest.raises(UserError) as caught:
-        list(train.score_lines(*tagged[:2], ['<de> a\tb', 'a\tb']))
-    assert str(caught.value) == "--input: line 2: 'a' begins with no tag that was learned; there are: <de>"
+    lines = ['a\tw', 'd\tw', 'a\tß', 'a b', '', 'a\tw']
+    found = list(train.score_lines(*run[:2], lines))
+    reason = 'no TAB between source and target'
+    assert found[3:5] == [dict(source=source, target=None, log_prob=None, reason=reason) for source in ('a b', '')]
+    assert [found[place]['log_prob'] < 0 for place in (0, 1, 2, 5)] == [True] * 4 and len(found) == len(lines)
+    assert found[0] == {**found[5], 'log_prob': pytest.approx(found[5]['log_prob'])} != found[1]
+    said = capsys.readouterr().err
+    assert '1 line with symbols that are not known: 3\n2 lines without a score, for lack of a TAB: 4, 5\n' in said
+    first, second = train.score_lines(*tagged[:2], ['<de> a\tw', 'a\tw'])
+    assert first['log_prob'] < 0 and second == dict(
+        source='a', target='w', log_prob=None, reason="'a' begins with no tag that was learned; there are: <de>")
+    assert '1 line without a score, for lack of a tag (<de>): 2\n' in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------ what is said
+
+def test_bytes_that_are_no_text_are_counted(run, capsys):
+    assert len(answers(run, ['ab', 'a\0b', 'ab\N{REPLACEMENT CHARACTER}', '\0'])) == 4
+    said = capsys.readouterr().err
+    assert '2 lines with NUL bytes: 2, 4\n1 line with U+FFFD, which stands for bytes that are not UTF-8: 3\n' in said
+
+
+def test_progress_counts_lines(run, capsys, monkeypatch):
+    monkeypatch.setattr(module.ProgressBar, 'SECONDS_BETWEEN_LINES', -1)
+    answers(run, ['ab'])
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == 'translate 0 lines  compiling' and said[-1] == 'translate 1 line'
