@@ -30,3 +30,12 @@ def refuse_unused(model, field, unused, reason):
     value, default = getattr(model, field), type(model).__dataclass_fields__[field].default
     if unused and value != default:
         raise FieldError(field, value, f'{reason}; leave it at {default!r}')
+
+
+def with_prefix(prefix, function):
+    """Runs function(); a FieldError in it names its field with `prefix` in front, as the user would type it."""
+    try:
+        return function()
+    except FieldError as error:
+        field = error.field if error.field.startswith(prefix) else f'{prefix}.{error.field}'
+        raise FieldError(field, error.value, error.reason) from None
