@@ -21,8 +21,8 @@ from seqjax.data.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, S
 from seqjax.data.windows import Windows, evaluation_batches, prefetched, training_batches
 
 __all__ = ['BPETokenizer', 'ByteTokenizer', 'CharTokenizer', 'Corpus', 'Documents', 'EMBEDDED', 'Encoding', 'Example',
-           'Examples', 'GENERATORS', 'Labelled', 'Packed', 'PairEncoding', 'Pairs', 'PretrainedTokenizer', 'Pretraining', 'Ragged', 'SymbolTokenizer',
-           'Synthetic', 'Text', 'TextPair', 'UnigramTokenizer', 'Windows', 'bucket_lengths', 'check_task', 'default_task', 'efficiency',
-           'evaluation_batches', 'evaluation_streams', 'inherited', 'load', 'load_corpus', 'load_examples', 'load_labelled',
+           'Examples', 'GENERATORS', 'Labelled', 'Packed', 'PairEncoding', 'Pairs', 'PretrainedTokenizer', 'Pretraining',
+           'Ragged', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextPair', 'UnigramTokenizer', 'Windows', 'bucket_lengths',
+           'check_task', 'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'inherited', 'load', 'load_corpus', 'load_examples', 'load_labelled',
            'load_pairs', 'load_pretraining', 'load_text', 'pack', 'plan_buckets', 'prefetched', 'read_examples',
            'text_fields', 'training_batches', 'training_streams']

@@ -22,7 +22,8 @@ MODELS = {'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 
 CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
 PACKING = tuple(name for name, model in MODELS.items() if getattr(model, 'packs', False))
 DTYPES = ('float32', 'bfloat16')
-FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared', 'end')  # what the data decides
+FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared',
+             'end')  # what the data decides
 
 __all__ = ['BERT', 'CARRYING', 'DTYPES', 'GPT', 'Llama', 'MODELS', 'PACKING', 'PRESETS', 'PerStep', 'Reader',
            'RecurrentLanguageModel', 'Seq2Seq', 'T5', 'Transformer', 'Unshared', 'build', 'check_task', 'fields', 'is_recurrent',

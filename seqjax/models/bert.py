@@ -20,8 +20,8 @@ class BERT(TransformerFields):
                            whether the second text follows the first
         C                  [B, C] for a row, from the first step, [CLS]; with `per_step` [B, T, C], from every step
     A row is START, a text, END and, where there are two, another text and END. types: [B, T], which of the texts a step is of;
-    None: it is counted from the first END, whose number is `end`. typed: how many there are; 0: no step is told. tie: the masked tokens are scored
-    against the embedding.
+    None: it is counted from the first END, whose number is `end`. typed: how many there are; 0: no step is told. tie: the masked
+    tokens are scored against the embedding.
     """
 
     context_length: int | None = None

@@ -11,5 +11,6 @@ from seqjax.parallel.rules import (
     RULES, of_all_layers, of_one_layer, over_batch, parameter_shardings, replicated, state_shardings)
 from seqjax.parallel.strategies import STRATEGIES, Jit, Pmap, barrier, make_strategy
 
-__all__ = ['AXES', 'Jit', 'Pmap', 'Programs', 'RULES', 'STRATEGIES', 'abstract_mesh', 'barrier', 'keep_freed_memory', 'make_mesh', 'make_strategy',
-           'mesh_shape', 'of_all_layers', 'of_one_layer', 'over_batch', 'parameter_shardings', 'replicated', 'start_processes', 'state_shardings']
+__all__ = ['AXES', 'Jit', 'Pmap', 'Programs', 'RULES', 'STRATEGIES', 'abstract_mesh', 'barrier', 'keep_freed_memory',
+           'make_mesh', 'make_strategy', 'mesh_shape', 'of_all_layers', 'of_one_layer', 'over_batch', 'parameter_shardings',
+           'replicated', 'start_processes', 'state_shardings']
