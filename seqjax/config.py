@@ -48,7 +48,6 @@ def validate(config):
     _check_decoding(config)
     _check_labelled(config)
     _check_hidden(config)
-    _check_optimizer(config)
     model = config.model.to_dict()
     with_prefix('config.model', lambda: models.build(
         model.pop('name'), vocabulary=2, target_vocabulary=2, shared=config.data.shared or task_name(config) == 'span_corruption',
@@ -132,13 +131,6 @@ def _check_writing(config):
     if options.contrastive and not options.top_k:
         raise FieldError('config.decode.top_k', 0, f'config.decode.contrastive={options.contrastive} chooses among so many of '
                          'the likeliest tokens; set it to 5, or to another number')
-
-
-def _check_optimizer(config):
-    """The optimizer and its schedule must be possible, which is found out by making them, for a model of any width."""
-    from seqjax.train.experiment import optimizer_of  # here, because `train` is above and reads this file
-
-    with_prefix('config', lambda: optimizer_of(config, width=1))
 
 
 def _check_stopping(options):

@@ -137,11 +137,6 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('train.decode_rows', 3, 'config.train.decode_rows=3: is for translation, and the task is language_model; set it to 0'),
     ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
                            'language_model; set it to 0'),
-    ('optimizer.warmup_steps', 1000, 'config.optimizer.warmup_steps=1000: must be less than train.steps=1000'),
-    ('optimizer.schedule', 'cosin', "config.optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
-    ('optimizer.name', 'adamx', "config.optimizer.name='adamx': no such optimizer; did you mean 'adamax'?"),
-    ('optimizer.momentum', 0.9, "config.optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
-    ('optimizer.rates', 'x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
     ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
     ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
     ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),

@@ -83,6 +83,7 @@ def build(config, run, origin=None, report=lambda text: None):
     """
     strategy = make_strategy(config)
     _check_batch(config, strategy.mesh)
+    configs.with_prefix('config', lambda: optimizer_of(config, width=1))  # any width: mistakes come before data is read
     report(f'reading {config.data.source}')
     dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())

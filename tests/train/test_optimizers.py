@@ -8,7 +8,7 @@ import pytest
 
 from seqjax import config as configs
 from seqjax.errors import FieldError
-from seqjax.train import optimizers
+from seqjax.train import RunDirectory, build, optimizers
 
 RATE = 0.01
 
@@ -205,3 +205,19 @@ def test_a_rate_of_a_part_that_does_not_exist_is_refused():
         optimizers.check_rates(options, parameters())
     assert str(caught.value) == ("optimizer.rates='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
                                  'embedding/table, norm/scale')
+
+
+@pytest.mark.parametrize('field, value, sentence', [
+    ('warmup_steps', 1000, 'config.optimizer.warmup_steps=1000: must be less than train.steps=1000'),
+    ('schedule', 'cosin', "config.optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
+    ('name', 'adamx', "config.optimizer.name='adamx': no such optimizer; did you mean 'adamax'?"),
+    ('momentum', 0.9, "config.optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
+    ('rates', 'x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+])
+def test_a_mistake_is_found_before_data_is_read(field, value, sentence, tmp_path):
+    config = configs.defaults('gpt')
+    config.data.source = f'file:{tmp_path / "is_not_there.txt"}'
+    config.optimizer[field] = value
+    with pytest.raises(FieldError) as caught:
+        build(config, RunDirectory(tmp_path / 'run'))
+    assert str(caught.value) == sentence
