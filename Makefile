@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 RUN ?= runs/demo
-TWO = --numprocesses=2 --dist=loadfile  # two files of tests at a time
+TWO = --numprocesses=2 --dist=loadfile --no-loadscope-reorder  # two files of tests at a time, the longest first
 
 .PHONY: demo test test-slow clean
 

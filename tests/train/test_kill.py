@@ -9,6 +9,7 @@ import time
 import jax
 from jax.sharding import SingleDeviceSharding
 import numpy as np
+import pytest
 
 from seqjax.train import Checkpoints
 from tests.processes import finish, start
@@ -59,17 +60,18 @@ def outcome(workdir):
     return arrays, log
 
 
-def test_ten_kills_change_nothing(tmp_path):
+@pytest.mark.parametrize('moments', [MOMENTS[:4], pytest.param(MOMENTS, marks=pytest.mark.slow)], ids=['one of each', 'ten'])
+def test_kills_change_nothing(moments, tmp_path):
     text, rng = write_text(tmp_path / 'text.txt', characters=30000), random.Random(20)
     undisturbed, killed = tmp_path / 'undisturbed', tmp_path / 'killed'
     code, _, errors = finish(start(*command(undisturbed, text)))
     assert code == 0, errors
     done = []
-    for moment in MOMENTS:
+    for moment in moments:
         with start(*command(killed, text)) as process:
             if kill_at(process, moment, killed / 'checkpoints', rng):
                 done.append(moment)
-    assert len(done) == len(MOMENTS), f'the run was over before it could be killed: {done}'
+    assert len(done) == len(moments), f'the run was over before it could be killed: {done}'
     code, _, errors = finish(start(*command(killed, text)))
     assert code == 0, errors
     arrays, log = outcome(undisturbed)
