@@ -1,6 +1,7 @@
 """Sets of TensorFlow Datasets, read without TensorFlow: their text, their text and its labels, or translations."""
 
 import dataclasses
+import importlib
 import socket
 import urllib.parse
 import urllib.request
@@ -10,7 +11,7 @@ import numpy as np
 from seqjax.data.examples import SPLITS, Example, Examples, TextPair
 from seqjax.data.read_columns import named, two
 from seqjax.data.read_targets import LARGEST
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
     """The text feature of a set with its class label, with its number where `task` is regression, or with its translation.
 
     held_out(examples) -> (training examples, validation examples), for a set that has no validation split.
-    columns: the features to translate from and into, as the set itself says where they are ''; for the other tasks the text
+    columns: the languages to translate from and into, as the set itself says where they are ''; for the other tasks the text
     feature, or two of them, 'premise,hypothesis', and the label; each is needed where the set has more than one.
     """
     builder, read = _open(name, directory)
@@ -43,22 +44,13 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
         raise FieldError('data.source', f'tfds:{name}',
                          f"sets of TFDS are read for 'classification', 'regression' and 'translation', not for {task!r}")
     if kind == 'text':
-        source, target = _languages(name, builder, columns)
-        texts = [source]
+        made = _translation(name, builder, read, columns)
     else:
-        texts, target = _texts(name, builder, columns[0]), _feature(name, builder, kind, 'target_column', columns[1])
-    decoded = lambda record: [record[text].decode('utf-8') for text in texts]
-    convert, has_label = {
-        'class': (getattr(builder.info.features[target], 'int2str', None),
-                  lambda record: record[target] >= 0),  # GLUE keeps the labels of its test splits, and writes -1
-        'number': (float, lambda record: abs(float(record[target])) <= LARGEST),  # False for nan, too
-        'text': (lambda text: text.decode('utf-8'), lambda record: decoded(record)[0].strip() and record[target].strip()),
-    }[kind]
-    inputs = lambda record: TextPair(*decoded(record)) if len(texts) == 2 else decoded(record)[0]
-    splits = [list(read(split)) if split in builder.info.splits else [] for split in SPLITS]
-    train, validation, test = ([Example(inputs(record), convert(record[target])) for record in split if has_label(record)]
-                               for split in splits)
-    without = sum(not has_label(record) for split in splits for record in split)
+        made = _labelled(builder, _texts(name, builder, columns[0]), kind,
+                         _feature(name, builder, kind, 'target_column', columns[1]))
+    parts = [[made(record) for record in read(split)] if split in builder.info.splits else [] for split in SPLITS]
+    without = sum(part.count(None) for part in parts)
+    train, validation, test = ([example for example in part if example is not None] for part in parts)
     noun = dict(translation='translation', regression='finite number').get(task, 'label')
     if not train:
         raise FieldError('data.source', f'tfds:{name}', f'no record of its training split has a {noun}')
@@ -68,15 +60,51 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
                     + (f', {without:,} without a {noun} left out' if without else ''))
 
 
+def _labelled(builder, texts, kind, target):
+    """A function: a record -> its Example, or None where it has no label."""
+    convert, has_label = {
+        'class': (getattr(builder.info.features[target], 'int2str', None),
+                  lambda record: record[target] >= 0),  # GLUE keeps the labels of its test splits, and writes -1
+        'number': (float, lambda record: abs(float(record[target])) <= LARGEST),  # False for nan, too
+    }[kind]
+
+    def made(record):
+        if not has_label(record):
+            return None
+        inputs = [record[text].decode('utf-8') for text in texts]
+        return Example(TextPair(*inputs) if len(texts) == 2 else inputs[0], convert(record[target]))
+
+    return made
+
+
+def _translation(name, builder, read, wanted):
+    """A function: a record -> an Example of two of its languages, the wanted ones, or None where it has not got both."""
+    noun, languages, spoken = _spoken(name, builder, read)
+    source, target = _languages(name, builder, noun, languages, wanted)
+
+    def made(record):
+        texts = spoken(record)
+        pair = [texts.get(language, b'').decode('utf-8') for language in (source, target)]
+        return Example(*pair) if all(text.strip() for text in pair) else None
+
+    return made
+
+
 def _open(name, directory):
     """(the builder of a set, a function: split -> its records)."""
     import tensorflow_datasets as tfds  # here, because it takes a second to import and few runs need it
 
+    make = lambda: tfds.builder(name, data_dir=directory or None, file_format='array_record')
+    unknown = tfds.core.registered.DatasetNotFoundError
     try:
-        builder = tfds.builder(name, data_dir=directory or None, file_format='array_record')
-    except (tfds.core.registered.DatasetNotFoundError, ImportError, ValueError) as error:
-        raise FieldError('data.source', f'tfds:{name}',
-                         f'{_first_line(error)} The sets are at https://www.tensorflow.org/datasets/catalog') from error
+        try:
+            builder = make()
+        except unknown:
+            for package in ('text', 'translate'):  # TFDS knows GLUE's and WMT's sets only after these imports
+                importlib.import_module(f'tensorflow_datasets.{package}')
+            builder = make()
+    except (unknown, ImportError, ValueError) as error:
+        raise FieldError('data.source', f'tfds:{name}', _why_unknown(tfds, name, error)) from error
     try:
         _look_up_hosts(builder)
         builder.download_and_prepare(file_format='array_record')
@@ -91,6 +119,17 @@ def _open(name, directory):
     read = lambda split: tfds.data_source(name, data_dir=directory or None, split=split, download=False,
                                           builder_kwargs=dict(file_format='array_record'))
     return builder, read
+
+
+def _why_unknown(tfds, name, error):
+    """What to do about a set that TFDS cannot even describe."""
+    title, _, version = name.partition('/')
+    if 'ile format' in str(error):
+        return ("is there in files that only TensorFlow reads; write it again where that is installed, with 'tfds convert_format "
+                "--dataset_dir=DIR --out_file_format=array_record --out_dir=OTHER_DIR', and copy it here")
+    if 'BuilderConfig' in str(error):
+        return f'{title} has no {version!r}; {suggestion(version, tfds.builder_cls(title).builder_configs)}'
+    return f'{_first_line(error)} The sets are at https://www.tensorflow.org/datasets/catalog'
 
 
 def _features(builder, kind):
@@ -128,18 +167,42 @@ def _texts(name, builder, wanted):
     return found if len(found) == 1 else two(wanted, found)
 
 
-def _languages(name, builder, wanted):
-    """The two text features of a set that are to be translated: the wanted ones, or the set's own choice."""
-    texts = _features(builder, 'text')
-    source, target = (ours or theirs for ours, theirs in zip(wanted, builder.info.supervised_keys or ('', '')))
-    if len(texts) < 2:
-        raise FieldError('data.source', f'tfds:{name}', f'needs a text and its translation, and the texts are {texts}')
+def _spoken(name, builder, read):
+    """What a set of translations has: (what it calls them, the languages, a function: a record -> {language: text})."""
+    from tensorflow_datasets.core import features
+
+    own = builder.info.features  # of WMT's sets a Translation itself; others have one, or one of varying languages, in it
+    inner = [key for key, feature in own.items()
+             if isinstance(feature, (features.Translation, features.TranslationVariableLanguages))]
+    if len(inner) > 1:
+        raise FieldError('data.source', f'tfds:{name}', f'needs one feature of translations, and the set has {inner}')
+    if not inner:
+        return 'language' if isinstance(own, features.Translation) else 'text', _features(builder, 'text'), dict
+    key, = inner
+    if isinstance(own[key], features.Translation):
+        return 'language', own[key].languages, lambda record: record[key]
+
+    def said(record):
+        texts = zip(record[key]['language'], record[key]['translation'])
+        return {language.decode('utf-8'): text for language, text in reversed(list(texts))}  # the first of several counts
+
+    return 'language', own[key].languages or sorted({word for record in read('train') for word in said(record)}), said
+
+
+def _languages(name, builder, noun, there, wanted):
+    """The two languages of a set to translate from and into: the wanted ones, or the set's own choice."""
+    if len(there) < 2:
+        raise FieldError('data.source', f'tfds:{name}', f'needs a text and its translation, and the texts are {there}')
+    other = dict(zip(there, reversed(there))) if len(there) == 2 else {}  # of two languages one says which is the other
+    own = builder.info.supervised_keys or ('', '')
+    source = wanted[0] or other.get(wanted[1], own[0])
+    target = wanted[1] or other.get(wanted[0], own[1])
     for field, key in (('input_column', source), ('target_column', target)):
-        if key not in texts:
-            raise FieldError(f'data.{field}', key, f'is no text of tfds:{name}; write one of: {", ".join(texts)}')
+        if key not in there:
+            raise FieldError(f'data.{field}', key, f'is no {noun} of tfds:{name}; write one of: {", ".join(there)}')
     if source == target:
         raise FieldError('data.target_column', target, f'is what tfds:{name} is translated from, too; write another of: '
-                         f'{", ".join(texts)}')
+                         f'{", ".join(there)}')
     return source, target
 
 

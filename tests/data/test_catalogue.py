@@ -223,9 +223,9 @@ def test_columns_are_languages(translations, tmp_path):
 
 
 @pytest.mark.parametrize('name, changed, sentence', [
-    ('undecided', {}, "data.input_column='': is no text of tfds:seqjax_undecided; write one of: de, en, fr"),
-    ('sentences', dict(input_column='es'), "data.input_column='es': is no text of tfds:seqjax_sentences; write one of: de, "
-     'en, fr'),
+    ('undecided', {}, "data.input_column='': is no language of tfds:seqjax_undecided; write one of: de, en, fr"),
+    ('sentences', dict(input_column='es'), "data.input_column='es': is no language of tfds:seqjax_sentences; write one of: "
+     'de, en, fr'),
     ('sentences', dict(input_column='en'), "data.target_column='en': is what tfds:seqjax_sentences is translated from, too; "
      'write another of: de, en, fr')])
 def test_languages_that_cannot_be_translated_are_refused(translations, name, changed, sentence, tmp_path):
