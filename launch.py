@@ -3,11 +3,14 @@
     python launch.py --config=experiments/char_gpt.py --workdir=runs/gpt --config.model.depth=8
     python launch.py --workdir=runs/gpt --mode=eval
     python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
+    python launch.py --workdir=runs/gpt --mode=generate --input=FILE             # continues every line of a file
+    python launch.py --workdir=runs/gpt --mode=eval --config.quantise.weights=int8               # with 8-bit parameters
     python launch.py --workdir=runs/tagger --mode=predict --input=FILE           # labels new lines; '-': those of a pipe
     python launch.py --workdir=runs/de_en --mode=generate --input=FILE --config.decode.beam=5     # translates its lines
     python launch.py --workdir=runs/de_en --mode=score --input=FILE              # log P of 'source TAB target'
     python launch.py --workdir=runs/gpt --mode=average --last=5                  # the mean of its last checkpoints, as a run
     python launch.py --workdir=runs/gpt --mode=export                            # as files that need none of its code
+    python launch.py --workdir=runs/gpt --mode=hugging_face                      # as files that transformers loads
     python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
     python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
     python launch.py --workdir=runs/gpt --mode=cost                              # what longer rows and wider layers would cost
@@ -30,7 +33,7 @@ from ml_collections import config_flags
 from seqjax import experiment_files
 from seqjax.errors import UserError
 
-MODES = ('train', 'eval', 'generate', 'predict', 'score', 'xray', 'cells', 'average', 'export', 'cost', 'describe')
+MODES = ('train', 'eval', 'generate', 'predict', 'score', 'xray', 'cells', 'average', 'export', 'hugging_face', 'cost', 'describe')
 OURS = ('config', 'workdir', 'mode', 'checkpoint', 'input', 'ensemble', 'explain', 'last', 'cpu_devices', 'coordinator',
         'processes', 'process')
 READ_BY = {'input': ('generate', 'predict', 'score'), 'ensemble': ('generate',), 'explain': ('generate',),
@@ -39,7 +42,7 @@ READ_BY = {'input': ('generate', 'predict', 'score'), 'ensemble': ('generate',),
 flags.DEFINE_string('workdir', None, 'The run directory: config, metrics, plots and checkpoints. The same command resumes.')
 flags.DEFINE_enum('mode', 'train', MODES, 'What to do; all but train, cost and describe need a run, and read its config.')
 flags.DEFINE_string('checkpoint', 'latest', "For all modes but train and average: 'latest', 'best' or a step.")
-flags.DEFINE_string('input', None, "A file of lines to predict or translate, also .gz, or '-' for what is piped in.")
+flags.DEFINE_string('input', None, "A file of lines to predict, translate or continue, also .gz, or '-' for what is piped in.")
 flags.DEFINE_list('ensemble', [], 'For --mode=generate --input: more run directories, which translate with --workdir.')
 flags.DEFINE_boolean('explain', False, 'For --mode=generate --input: pictures of where the model looked and of its beam.')
 flags.DEFINE_integer('last', None, 'For --mode=average: the mean of so many checkpoints.')
@@ -101,8 +104,10 @@ def main(argv):
             _print_each(train.score_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
     elif FLAGS.mode == 'generate':
         if configs.task_name(config) == 'language_model':
-            _refuse(('input', 'ensemble', 'explain'), 'is for a run that translates, and this one goes on '
-                    'with config.decode.prompt')
+            _refuse(('ensemble', 'explain'), 'is for a run that translates, and this one goes on with a text')
+        if FLAGS.input:
+            with _open_input() as lines:
+                return _print_each(train.continue_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
         print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
     elif FLAGS.mode == 'predict':
         with _open_input() as lines:
@@ -113,6 +118,9 @@ def main(argv):
     elif FLAGS.mode == 'export':
         path, signature = train.export_run(config, FLAGS.workdir, FLAGS.checkpoint)
         print(f'step {signature["step"]} for {", ".join(signature["platforms"])}: {path} (read it with interop.load_exported)')
+    elif FLAGS.mode == 'hugging_face':
+        path = train.write_hugging_face(config, FLAGS.workdir, FLAGS.checkpoint)
+        print(f"files that transformers loads: {path} (from_pretrained('{path}'))")
     elif FLAGS.mode == 'cost':
         table, written = train.measure_cost(variants or {config.model.name: config}, FLAGS.workdir)
         print(table)

@@ -1,4 +1,4 @@
-r"""The published sizes, from the Transformer of 2017 to GPT-3 and Llama, with the settings that their papers trained them with.
+r"""The published sizes, from the Transformer of 2017 to Llama, Mamba and RWKV, with the settings that their papers trained them with.
 
 What it shows: how large they are. Without a byte of data or parameters:
 
@@ -19,8 +19,10 @@ devices that share one copy, and from about 13B on also with config.parallel.ten
 block is compiled for all, and from 1B parameters on computed again in the backward pass (config.model.remat). Matmuls are in bfloat16.
 
 Settings: Vaswani et al. 2017, section 5; Devlin et al. 2019, appendix A.2; Brown et al. 2020, table 2.1 and appendix B, also for GPT-2,
-whose paper gives none; Raffel et al. 2020, section 3.1; Touvron et al. 2023, table 2. Steps are those of the papers' tokens in
-batches of the papers' size. What is not here: warm-up of the batch size and GPT-3's sparse layers; T5's Adafactor is optax's.
+whose paper gives none; Raffel et al. 2020, section 3.1; Touvron et al. 2023, table 2; Gu & Dao 2023, appendix E.2, whose rates are five
+times those of GPT-3; Peng et al. 2023. Steps are those of the papers' tokens in batches of the papers' size, of RWKV the
+smaller of its two; its rates fall exponentially there, and as a cosine here. What is not here: warm-up of the batch size and GPT-3's
+sparse layers; T5's Adafactor is optax's.
 
 Not measured: no accelerator was at hand. Parameter counts are tested (tests/models/test_presets.py).
 """
@@ -32,7 +34,9 @@ VARIANTS = (
     'transformer_base', 'transformer_big', 'bert_base', 'bert_large', 'gpt2_small', 'gpt2_medium', 'gpt2_large', 'gpt2_xl',
     'gpt3_small', 'gpt3_medium', 'gpt3_large', 'gpt3_xl', 'gpt3_2.7b', 'gpt3_6.7b', 'gpt3_13b', 'gpt3_175b',
     't5_small', 't5_base', 't5_large', 't5_3b', 't5_11b', 't5_1.1_small', 't5_1.1_base', 't5_1.1_large', 't5_1.1_xl', 't5_1.1_xxl',
-    'llama_7b', 'llama_13b', 'llama_33b', 'llama_65b', 'llama2_7b', 'llama2_13b', 'llama2_70b', 'llama3_8b', 'llama3_70b')
+    'llama_7b', 'llama_13b', 'llama_33b', 'llama_65b', 'llama2_7b', 'llama2_13b', 'llama2_70b', 'llama3_8b', 'llama3_70b',
+    'mamba_130m', 'mamba_370m', 'mamba_790m', 'mamba_1.4b', 'mamba_2.8b',
+    'rwkv4_169m', 'rwkv4_430m', 'rwkv4_1b5', 'rwkv4_3b', 'rwkv4_7b', 'rwkv4_14b')
 
 # Rows of a batch and the highest learning rate. 256 rows of 2,048 are the papers' half a million tokens.
 RATES = {
@@ -41,11 +45,17 @@ RATES = {
     'gpt3_2.7b': (512, 1.6e-4), 'gpt3_6.7b': (1024, 1.2e-4), 'gpt3_13b': (1024, 1e-4), 'gpt3_175b': (1600, 6e-5),
     'llama_7b': (2048, 3e-4), 'llama_13b': (2048, 3e-4), 'llama_33b': (2048, 1.5e-4), 'llama_65b': (2048, 1.5e-4),
     'llama2_7b': (1024, 3e-4), 'llama2_13b': (1024, 3e-4), 'llama2_70b': (1024, 1.5e-4),
-    'llama3_8b': (512, 3e-4), 'llama3_70b': (512, 1.5e-4)}
+    'llama3_8b': (512, 3e-4), 'llama3_70b': (512, 1.5e-4),
+    'mamba_130m': (256, 3e-3), 'mamba_370m': (256, 1.5e-3), 'mamba_790m': (256, 1.25e-3), 'mamba_1.4b': (512, 1e-3),
+    'mamba_2.8b': (512, 8e-4), 'rwkv4_169m': (128, 6e-4), 'rwkv4_430m': (128, 4e-4), 'rwkv4_1b5': (128, 3e-4),
+    'rwkv4_3b': (128, 1.5e-4), 'rwkv4_7b': (128, 1.5e-4), 'rwkv4_14b': (128, 1e-4)}
 # Tokens that were trained on, in billions.
 TOKENS = {'gpt2': 300, 'gpt3': 300, 'llama_7b': 1000, 'llama_13b': 1000, 'llama_33b': 1400, 'llama_65b': 1400, 'llama2': 2000,
-          'llama3': 15000}
-LARGE = ('gpt2_xl', 'gpt3_xl', 'gpt3_2.7b', 'gpt3_6.7b', 'gpt3_13b', 'gpt3_175b', 't5_3b', 't5_11b', 't5_1.1_xl', 't5_1.1_xxl')
+          'llama3': 15000, 'mamba': 300, 'rwkv4': 330}
+LARGE = ('gpt2_xl', 'gpt3_xl', 'gpt3_2.7b', 'gpt3_6.7b', 'gpt3_13b', 'gpt3_175b', 't5_3b', 't5_11b', 't5_1.1_xl', 't5_1.1_xxl',
+         'mamba_1.4b', 'mamba_2.8b', 'rwkv4_1b5', 'rwkv4_3b', 'rwkv4_7b', 'rwkv4_14b')
+# Of models that read rows of any length, the length of those they were trained on.
+ROW = {'mamba': 2048, 'rwkv': 1024}
 
 
 def get_config(variant='gpt2_small'):
@@ -55,19 +65,30 @@ def get_config(variant='gpt2_small'):
     config.data.update(source='python', tokenizer='bpe', vocabulary=preset.vocabulary)
     config.model.update(**preset.fields, dtype='bfloat16', scan=True, remat=variant in LARGE or preset.model == 'llama')
     config.train.update(eval_every=2000, eval_batches=100, save_every=2000)
-    {'gpt': _language_model, 'llama': _language_model, 'bert': _bert, 'transformer': _transformer, 't5': _t5}[preset.model](
-        config, variant, preset)
+    {'gpt': _language_model, 'llama': _language_model, 'mamba': _mamba, 'rwkv': _rwkv, 'bert': _bert, 'transformer': _transformer,
+     't5': _t5}[preset.model](config, variant, preset)
     return config
 
 
 def _language_model(config, variant, preset):
-    (rows, rate), T = RATES[variant], preset.context_length
+    (rows, rate), T = RATES[variant], preset.context_length or ROW[preset.model]
     billions = TOKENS.get(variant) or TOKENS[variant.partition('_')[0]]
     config.data.update(sequence_length=T, batch_size=rows)
     config.train.steps = round(billions * 1e9 / (rows * T))
     warmup = 2000 if preset.model == 'llama' else round(375e6 / (rows * T))
     config.optimizer.update(name='adamw', learning_rate=rate, schedule='cosine', warmup_steps=warmup, final_rate=0.1, b1=0.9,
                             b2=0.95, eps=1e-8, weight_decay=0.1, clip_norm=1.0)
+
+
+def _mamba(config, variant, preset):
+    _language_model(config, variant, preset)
+    config.optimizer.update(final_rate=1e-5 / RATES[variant][1], no_decay='*bias,*scale,*/A_log,*/D')
+
+
+def _rwkv(config, variant, preset):
+    _language_model(config, variant, preset)
+    last = 7e-6 if variant == 'rwkv4_14b' else 1e-5
+    config.optimizer.update(final_rate=last / RATES[variant][1], b2=0.99, weight_decay=0.0)
 
 
 def _bert(config, variant, preset):

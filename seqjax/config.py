@@ -5,7 +5,7 @@ import math
 
 from ml_collections import ConfigDict
 
-from seqjax import data, decode, models, tasks
+from seqjax import data, decode, models, ops, tasks
 from seqjax.config_fields import SECTIONS, defaults
 from seqjax.errors import FieldError, UserError, suggestion, with_prefix
 
@@ -46,6 +46,7 @@ def validate(config):
     _check_targets(config)
     _check_task(config)
     _check_decoding(config)
+    _check_quantisation(config.quantise)
     _check_labelled(config)
     _check_hidden(config)
     model = config.model.to_dict()
@@ -70,7 +71,7 @@ def search(config):
     """How translations are looked for."""
     options = config.decode
     fields = {field: options[field] for field in ('beam', 'length_penalty', 'coverage_penalty', 'groups', 'diversity',
-                                                  'no_repeat', 'min_length', 'n_best', 'length_factor')}
+                                                  'no_repeat', 'min_length', 'n_best', 'length_factor', 'exact')}
     if options.sample and options.length_penalty == 1.0:  # its default, which is for beams
         fields['length_penalty'] = 0.0
     return with_prefix('config.decode', lambda: decode.Search(
@@ -122,15 +123,35 @@ def _check_writing(config):
         raise FieldError('config.decode.contrastive', options.contrastive, 'must be at least 0 and at most 1 (0 is off)')
     if options.draft_tokens < 1:
         raise FieldError('config.decode.draft_tokens', options.draft_tokens, 'must be at least 1')
-    for field, off in (('contrastive', 0.0), ('draft', '')):
+    if len(options.stop) > 1:
+        raise FieldError('config.decode.stop', options.stop, 'must be one character')
+    for field, off in (('contrastive', 0.0), ('draft', ''), ('stop', ''), ('pages', 0)):
         if options[field] and task != 'language_model':
             raise FieldError(f'config.decode.{field}', options[field], f'is for language models, and the task is {task}; set '
                              f'it to {off!r}')
+    if task not in ('translation', 'span_corruption'):
+        if task == 'language_model':
+            refuse_unread(config, ['prefix'], 'is for translations, and a text begins with config.decode.prompt; set that, and write')
+        refuse_unread(config, ('prefix', 'exact'), f'is for translations, and the task is {task}; write')
     if not options.draft:
         refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
     if options.contrastive and not options.top_k:
         raise FieldError('config.decode.top_k', 0, f'config.decode.contrastive={options.contrastive} chooses among so many of '
                          'the likeliest tokens; set it to 5, or to another number')
+
+
+def _check_quantisation(options):
+    if options.weights and options.weights not in ops.EIGHT_BITS:
+        raise FieldError('config.quantise.weights', options.weights, suggestion(options.weights, ops.EIGHT_BITS))
+    if options.activations and not options.weights:
+        raise FieldError('config.quantise.activations', True, "goes together with 8-bit weights; set config.quantise.weights='int8'")
+
+
+def refuse_quantised(config, what):
+    """For what works with parameters as they are trained. what: begins the reason."""
+    if config.quantise.weights:
+        raise FieldError('config.quantise.weights', config.quantise.weights, f'{what} parameters as they are trained, and 8 bits '
+                         "are for --mode=eval|generate|predict|score|export; set it to ''")
 
 
 def _check_stopping(options):
@@ -243,7 +264,7 @@ def loads(text):
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
                                       'train.xray_every', 'train.stop_metric', 'train.patience', 'train.decode_rows', 'data.split',
                                       'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'train.peak_flops',
-                                      'parallel', 'decode', 'cost')):
+                                      'parallel', 'decode', 'quantise', 'cost')):
     """[(field, our value, their value)] where two configs describe different experiments.
 
     What may change when a run goes on is ignored: how long, how often it evaluates and saves, on which devices.
@@ -324,6 +345,8 @@ _LIMITS = {
     'decode.max_new_tokens': _at_least(1),
     'decode.temperature': ((lambda value: 0 <= value < math.inf), 'must be at least 0 (0 is greedy)'),
     'decode.batch_size': _at_least(1),
+    'decode.page_size': _at_least(1),
+    'decode.pages': _at_least(0),
     'decode.top_k': _at_least(0),
     'decode.top_p': ((lambda value: 0 < value <= 1), 'must be more than 0 and at most 1'),
     'cost.seconds': _POSITIVE,

@@ -6,7 +6,7 @@ from ml_collections.config_dict import placeholder
 from seqjax import models
 from seqjax.errors import with_prefix
 
-SECTIONS = ('data', 'model', 'train', 'optimizer', 'lora', 'parallel', 'decode', 'cost')
+SECTIONS = ('data', 'model', 'train', 'optimizer', 'lora', 'parallel', 'decode', 'quantise', 'cost')
 
 
 def defaults(model):
@@ -28,6 +28,7 @@ def defaults(model):
     config.lora = ConfigDict(_lora())
     config.parallel = ConfigDict(_parallel())
     config.decode = ConfigDict(_decode())
+    config.quantise = ConfigDict(_quantise())
     config.cost = ConfigDict(_cost())
     return config
 
@@ -166,7 +167,20 @@ def _decode():
         no_repeat=0,              # no so many tokens in a row are written twice; 0: off
         min_length=0,             # tokens that a translation has at least, the end counted
         n_best=1,                 # answers to a line, best first
+        prefix='',                # of translations: what every answer begins with
+        exact=False,              # of translations: the best answer there is, for few tokens and short answers, and not a beam's
+        stop='',                  # of language models: a character at which a text ends, as '\n'; '': none
         batch_size=32,            # lines that are decoded together
+        page_size=16,             # of language models with --input: tokens of a page of the cache,
+        pages=0,                  # and pages that the lines together have; 0: as many as they may need
+    )
+
+
+def _quantise():
+    """A trained model in 8 bits, for --mode=eval|generate|predict|score|export: docs/quantisation.md."""
+    return dict(
+        weights='',               # 'int8' or 'float8'; '': as they were trained
+        activations=False,        # what is multiplied by them is written in 8 bits, too
     )
 
 

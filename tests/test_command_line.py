@@ -14,9 +14,9 @@ from seqjax.errors import UserError
     ('learning_rate', "no field 'learning_rate' in config; did you mean 'optimizer.learning_rate'?"),
     ('sed', "no field 'sed' in config; did you mean 'seed'?"),
     ('zzzz', "no field 'zzzz' in config; choose one of: cost, data, decode, init_fresh, init_from, init_map, lora, model, "
-     'optimizer, parallel, parameters, seed, task, train, vocabulary'),
+     'optimizer, parallel, parameters, quantise, seed, task, train, vocabulary'),
     ('seed.x', "no section 'seed' in config; choose one of: cost, data, decode, lora, model, optimizer, "
-     'parallel, train'),
+     'parallel, quantise, train'),
 ])
 def test_the_sentence_for_an_unknown_field_says_what_was_meant(path, sentence):
     assert command_line.unknown_field(path, configs.defaults('gpt')) == sentence

@@ -57,6 +57,8 @@ BAD = {  # field: values that must be refused
     'parallel.deadline': [0],
     'decode.samples': [0],
     'decode.batch_size': [0],
+    'decode.page_size': [0],
+    'decode.pages': [-1],
     'decode.max_new_tokens': [0],
     'decode.seed': [-1, 2 ** 32],
     'decode.temperature': [-0.1, NAN, INF],
@@ -103,14 +105,14 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('model.dtype', 'float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
     ('model.name', 'gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
     ('model.name', 'reader', "config.model.name='reader': cannot learn 'language_model', which the data is for; models that "
-                             'can: gpt, llama, recurrent, per_step, unshared'),
+                             'can: gpt, llama, recurrent, mamba, rwkv, per_step, unshared'),
     ('data.source', 'adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
                               'bert, reader'),
     ('task', 'regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
     ('task', 'regression', "config.task='regression': the set 'python' is for: language_model, masked_lm, span_corruption; embedded "
                            'sets for regression: peptides, adding'),
     ('data.carry', True, "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that has "
-                         'one: recurrent'),
+                         'one: recurrent, mamba, rwkv'),
     ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),
     ('parameters', -1, 'config.parameters=-1: must be a positive number, or 0 for off'),
     ('data.split', 'tests', "config.data.split='tests': did you mean 'test'?"),
@@ -138,6 +140,9 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
                            'language_model; set it to 0'),
     ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
+    ('decode.prefix', 'The', "config.decode.prefix='The': is for translations, and a text begins with config.decode.prompt; set "
+     "that, and write ''"),
+    ('decode.exact', True, 'config.decode.exact=True: is for translations, and the task is language_model; write False'),
     ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
     ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
     ('decode.groups', 0, 'config.decode.groups=0: must divide beam=1'),
@@ -159,7 +164,7 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
 @pytest.mark.parametrize('model, task, changes, sentence', [
     ('unshared', '', dict(documents='line'),
      "config.data.documents='line': 'unshared' cannot keep the documents of a row apart; set it to '', or use a model that "
-     'can: gpt, llama, recurrent, per_step'),
+     'can: gpt, llama, recurrent, mamba, rwkv, per_step'),
     ('recurrent', '', dict(documents='line', carry=True),
      "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
     ('recurrent', '', dict(source='copy', documents='line'),
@@ -193,7 +198,7 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
      'python_docs, moving_digits'),
     ('seq2seq', '', dict(),
      "config.model.name='seq2seq': cannot learn 'language_model', which the data is for; models that can: gpt, llama, "
-     'recurrent, per_step, unshared'),
+     'recurrent, mamba, rwkv, per_step, unshared'),
     ('gpt', '', dict(source='reverse'),
      "config.model.name='gpt': cannot learn 'translation', which the data is for; models that can: "
      'transformer, t5, seq2seq'),
@@ -252,6 +257,12 @@ def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, po
     ({}, dict(beam=4, groups=2, diversity=0.5, n_best=4, coverage_penalty=0.2, no_repeat=2, length_penalty=0.0), None),
     ({}, dict(sample=True, min_p=1.0, top_k=3), None),
     ({}, dict(sample=True, length_penalty=0.0), None),
+    ({}, dict(exact=True, n_best=3, no_repeat=2, length_penalty=0.0, prefix='a'), None),
+    ({}, dict(exact=True, beam=4), 'config.decode.beam=4: is of a beam, and an exact search has none; write 1'),
+    ({}, dict(exact=True, coverage_penalty=0.2), 'config.decode.coverage_penalty=0.2: is of a beam, and an exact search has none; '
+     'write 0.0'),
+    ({}, dict(exact=True, sample=True), 'config.decode.exact=True: searches for an answer, and a sampler draws it; leave out one '
+     'of them'),
     ({}, dict(beam=4, diversity=0.5), 'config.decode.diversity=0.5: is between groups, and there is one; write 0, or more groups'),
     *[({}, {'sample': True, field: value}, f'config.decode.{field}={value}: a sampler draws one answer; write {field}={unread}, '
        'or leave out the sampler') for field, value, unread in (

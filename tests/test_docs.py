@@ -42,6 +42,8 @@ def test_every_dependency_has_its_reason():
     ('docs/recurrent.md', '(4, 20, 16)'),
     ('docs/complexity.md', 'r = 64: 1.99 times 4 r n d'),
     ('docs/tasks.md', 'good'),
+    ('docs/quantisation.md', '424192 115088\n'),
+    ('docs/state_spaces.md', 'True'),
     ('docs/transformers.md', '174,604,259,328\n(2, 100, 64)'),
     ('docs/weights_from_torch.md', 'True\n<All keys matched successfully>'),
     ('docs/weights_from_hugging_face.md', 'True\n(5,)\n'),

@@ -9,7 +9,7 @@ import numpy as np
 from seqjax.errors import UserError
 
 _CALLS = ('jit', 'pjit', 'closed_call', 'remat2', 'checkpoint', 'custom_jvp_call', 'custom_vjp_call')  # run theirs once
-_OPAQUE = ('ragged_dot_general', 'call_hi_primitive')  # may hold products that cannot be seen from outside
+_OPAQUE = ('call_hi_primitive',)  # may hold products that cannot be seen from outside
 
 
 def matmul_flops(function, *arguments):
@@ -23,7 +23,9 @@ def matmul_flops(function, *arguments):
 
     A multiplication and an addition are two operations: [M, K] x [K, N] has 2 M N K of them, and four times as many where
     the numbers are complex. A convolution counts its taps in the padding, as papers do, but not those in the holes of a
-    dilated input. Under `shard_map` the count is that of all devices together. What is computed and not used counts too.
+    dilated input. Of a `ragged_dot` every row counts with the one kernel that it meets: a mixture of experts costs what was
+    chosen, and what some platforms compute past the ends of groups does not count. Under `shard_map` the count is that of all
+    devices together. What is computed and not used counts too.
 
     arguments: arrays or jax.ShapeDtypeStruct.
     """
@@ -73,6 +75,15 @@ def _dot(equation):
     return _multiply_add(out) * out.size * math.prod(lhs.shape[axis] for axis in contracted)
 
 
+def _ragged_dot(equation):
+    """2 * M * N * K: a row belongs to one group. Where rows are summed over, every group sums over its own."""
+    lhs, sizes, out = equation.invars[0].aval, equation.invars[2].aval, equation.outvars[0].aval
+    numbers = equation.params['ragged_dot_dimension_numbers']
+    (contracted, _), _ = numbers.dot_dimension_numbers
+    count = _multiply_add(out) * out.size * math.prod(lhs.shape[axis] for axis in contracted)
+    return count // sizes.shape[-1] if numbers.lhs_ragged_dimensions[0] in contracted else count
+
+
 def _convolution(equation):
     """2 * batch * features out * features in (of a group) * taps."""
     kernel, out, params = equation.invars[1].aval, equation.outvars[0].aval, equation.params
@@ -107,5 +118,5 @@ def _cudnn(turns, inputs, weights):
     return count
 
 
-_PRODUCTS = {'dot_general': _dot, 'conv_general_dilated': _convolution,
+_PRODUCTS = {'dot_general': _dot, 'ragged_dot_general': _ragged_dot, 'conv_general_dilated': _convolution,
              'rnn_fwd': _cudnn(1, inputs=0, weights=3), 'rnn_bwd': _cudnn(2, inputs=3, weights=6)}

@@ -18,7 +18,7 @@ import numpy as np
 
 from seqjax.data import tokenizers
 from seqjax.errors import FieldError, UserError, suggestion
-from seqjax.special_tokens import END, PADDING
+from seqjax.special_tokens import END, PADDING, UNKNOWN
 
 _NAMES = ('<pad>', '<unk>', '<s>', '</s>')
 _TAG = re.compile(r'(<[^<>\s]+>) ')
@@ -127,6 +127,17 @@ class PairEncoding:
     def target(self, text):
         """The tokens of a target text [T], the end last."""
         return _ended(self.target_side.encode(self.clean(text)))
+
+    def prefix(self, text):
+        """The tokens of what an answer is to begin with [P]; none of them may be unknown."""
+        if not text:
+            return np.zeros(0, np.int32)  # byte pairs would begin with a blank
+        tokens, unit = self.target_side.encode(self.clean(text)), getattr(self.target_side.tokenizer, 'unit', '')
+        if (tokens == UNKNOWN).any():
+            parts = self.clean(text) if unit == 'char' else self.clean(text).split()
+            unknown = dict.fromkeys(part for part in parts if (self.target_side.encode(part) == UNKNOWN).any())
+            raise UserError(f'the answers of the run have no {", ".join(map(repr, unknown))}')
+        return tokens
 
     def text(self, tokens):
         """The text of target tokens, up to their end."""

@@ -2,6 +2,7 @@
 
 from seqjax.decode.beam import BeamTrace, beam_search
 from seqjax.decode.constraints import MinLength, NoRepeat, Prefix
+from seqjax.decode.continuous import generate_many
 from seqjax.decode.contrastive import contrastive_search
 from seqjax.decode.decoder import Decoder, LanguageModelDecoder, decoder
 from seqjax.decode.ensemble import Ensemble, ensemble
@@ -15,5 +16,5 @@ from seqjax.decode.translate import SHAPES, Search, Translation, translate
 
 __all__ = ['BeamTrace', 'Decoder', 'Ensemble', 'Hypotheses', 'LanguageModelDecoder', 'MinLength', 'NoRepeat', 'Prefix',
            'SHAPES', 'Sampler', 'Search', 'Translation', 'beam_search', 'contrastive_search', 'decoder', 'ensemble',
-           'exact_search', 'generate', 'keep_min_p', 'keep_top_k', 'keep_top_p', 'sample', 'score', 'score_pairs', 'speculate',
-           'translate']
+           'exact_search', 'generate', 'generate_many', 'keep_min_p', 'keep_top_k', 'keep_top_p', 'sample', 'score',
+           'score_pairs', 'speculate', 'translate']

@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from seqjax.decode.generate import cut, last_tokens, padded_prompts, pick_rows
+from seqjax.decode.generate import cut, is_end, last_tokens, padded_prompts, pick_rows
 from seqjax.errors import FieldError
 
 
@@ -69,7 +69,7 @@ def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
         text = text.at[rows, jnp.where(running, lengths + made, total)].set(tokens, mode='drop')
         past = past.at[rows, known].set(_unit(h))
         made += running.astype(jnp.int32)
-        running = running if end is None else running & (tokens != end)
+        running = running & ~is_end(tokens, end)
         return n + 1, text, made, used + 1, state, logits, past, known + 1, running
 
     def unfinished(carry):

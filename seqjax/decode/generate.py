@@ -23,7 +23,8 @@ from seqjax.errors import FieldError
 def generate(model, params, prompts, *, key, max_new_tokens, sampler=Sampler(), end=None):
     """Continues every prompt and returns a list of numpy arrays with the new tokens.
 
-    prompts: list of non-empty 1-D integer arrays, of any lengths. end: a token after which a row stops; it is kept.
+    prompts: list of non-empty 1-D integer arrays, of any lengths. end: a token after which a row stops, or a tuple of them; it
+    is kept.
     What a row becomes depends on the key, its own number and its own prompt, not on the rows beside it.
     """
     padded, lengths = padded_prompts(prompts, max_new_tokens)
@@ -48,6 +49,11 @@ def padded_prompts(prompts, max_new_tokens):
 def cut(tokens, made):
     """The rows of tokens [B, T] as a list, each up to made[b]."""
     return [np.asarray(row[:n]) for row, n in zip(np.asarray(tokens), np.asarray(made))]
+
+
+def is_end(tokens, end):
+    """Whether each of the tokens is an end: None, a token, or a tuple of them."""
+    return jnp.isin(tokens, jnp.array(() if end is None else end, tokens.dtype))
 
 
 def last_tokens(text, lengths, window):
@@ -84,7 +90,7 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
         tokens = jax.vmap(lambda key, row: sampler(jax.random.fold_in(key, n), row))(keys, logits)  # [B]
         text = text.at[jnp.arange(B), jnp.where(running, lengths, total)].set(tokens, mode='drop')
         lengths = lengths + running.astype(jnp.int32)
-        return text, lengths, tokens, running if end is None else running & (tokens != end)
+        return text, lengths, tokens, running & ~is_end(tokens, end)
 
     def advance(carry):
         n, text, lengths, used, state, logits, running = carry

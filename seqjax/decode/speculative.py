@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from seqjax.decode.generate import cut, last_tokens, padded_prompts, pick_rows
+from seqjax.decode.generate import cut, is_end, last_tokens, padded_prompts, pick_rows
 from seqjax.decode.sampling import Sampler
 from seqjax.errors import FieldError
 
@@ -124,7 +124,7 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
         accepted += jnp.where(running, jnp.minimum(kept, useful), 0).sum()
         drafted += jnp.where(running, useful, 0).sum()
         if end is not None:
-            ends = (tokens == end) & (jnp.arange(M + 1) < new[:, None])
+            ends = is_end(tokens, end) & (jnp.arange(M + 1) < new[:, None])
             new = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1).astype(jnp.int32) + 1, new)
             running &= ~ends.any(axis=1)
         places = jnp.where(jnp.arange(M + 1) < new[:, None], lengths[:, None] + jnp.arange(M + 1), total)

@@ -7,6 +7,7 @@ import importlib
 
 NAMES = {
     'exported': ('ExportedModel', 'load_exported'),
+    'hf_tokenizer_files': ('tokenizer_to_hf',),
     'hf_tokenizers': ('has_tokenizer', 'tokenizer_from_hf'),
     'hugging_face': ('Loaded', 'from_hf', 'to_hf'),
     'torch_rnn': ('from_torch_rnn', 'to_torch_rnn'),

@@ -1,4 +1,4 @@
-"""config.json of Hugging Face's gpt2, llama, bert and t5, and the fields of our models: one from the other.
+"""config.json of Hugging Face's gpt2, llama, mixtral, bert, t5, mamba and rwkv, and the fields of our models: one from the other.
 
 Keys that a file does not have get the defaults of transformers. What our models cannot do is added to a list of problems.
 """
@@ -9,7 +9,8 @@ from seqjax import models
 from seqjax.interop.hf_names import ARCHITECTURES
 from seqjax.special_tokens import END, PADDING, START
 
-MODELS = {'gpt2': models.GPT, 'llama': models.Llama, 'bert': models.BERT, 't5': models.T5}
+MODELS = {'gpt2': models.GPT, 'llama': models.Llama, 'bert': models.BERT, 't5': models.T5, 'mamba': models.Mamba,
+          'rwkv': models.RWKV, 'mixtral': models.Llama}
 
 ACTIVATIONS = {'gelu': 'gelu', 'gelu_python': 'gelu', 'gelu_new': 'gelu_tanh', 'gelu_pytorch_tanh': 'gelu_tanh',
                'gelu_python_tanh': 'gelu_tanh', 'gelu_fast': 'gelu_tanh', 'gelu_accurate': 'gelu_tanh', 'relu': 'relu',
@@ -74,7 +75,9 @@ def model_fields(kind, config, architecture, tie, problems):
     options = Options(config, problems)
     if config.get('quantization_config'):
         options.refuse('quantization_config', '...', 'weights of so few bits are not read; save the model without')
-    fields = dict(gpt2=_from_gpt2, llama=_from_llama, bert=_from_bert, t5=_from_t5)[kind](options, architecture, tie)
+    read = dict(gpt2=_from_gpt2, llama=_from_llama, mixtral=_from_mixtral, bert=_from_bert, t5=_from_t5, mamba=_from_mamba,
+                rwkv=_from_rwkv)[kind]
+    fields = read(options, architecture, tie)
     return fields if options.has_sizes else None
 
 
@@ -106,18 +109,34 @@ def _from_llama(options, architecture, tie):
         **_from_rope(options))
 
 
-def _from_rope(options):
+def _from_mixtral(options, architecture, tie):
+    width, heads = options.size('hidden_size', 4096), options.size('num_attention_heads', 32)
+    options.only('router_jitter_noise', 0.0, 'what chooses the experts is not disturbed here')
+    options.only('output_router_logits', False, 'what the experts were chosen by is no output here')
+    return dict(
+        vocabulary=options.size('vocab_size', 32000), context_length=options.size('max_position_embeddings', 131072), width=width,
+        depth=options.size('num_hidden_layers', 32), heads=heads, key_heads=options.size('num_key_value_heads', 8),
+        head_width=options.size('head_dim', max(width // heads, 1)), feed_forward=options.size('intermediate_size', 14336),
+        experts=options.size('num_local_experts', 8), experts_chosen=options.size('num_experts_per_tok', 2),
+        window=options.size('sliding_window', 1) if options.get('sliding_window') is not None else 0,
+        activation=options.activation('hidden_act', 'silu'), epsilon=options.number('rms_norm_eps', 1e-5), tie=tie,
+        attention_dropout=options.number('attention_dropout', 0.0), init_scale=options.number('initializer_range', 0.02),
+        **_from_rope(options, base=1e6))
+
+
+def _from_rope(options, base=10000.0):
     """Rotary positions: `rope_parameters` of transformers 5, `rope_theta` and `rope_scaling` of earlier ones."""
     found = []
     for key in ('rope_scaling', 'rope_parameters'):
         value = options.get(key) or {}
-        found += [_complete(value if isinstance(value, dict) else options.refuse(key, value, 'must be an object', {}), options)]
+        value = value if isinstance(value, dict) else options.refuse(key, value, 'must be an object', {})
+        found += [_complete(value, options, base)]
     if options.get('rope_scaling') and options.get('rope_parameters') and found[0] != found[1]:
         options.refuse('rope_scaling', options.get('rope_scaling'), 'transformers takes it, and not rope_parameters='
                        f'{options.get("rope_parameters")!r}, which differs; take one of them out')
     scaling = found[0] if options.get('rope_scaling') else found[1]
     kind, inner = scaling['rope_type'], Options(scaling, options.problems)
-    base = dict(rotary_base=inner.number('rope_theta', 10000.0))
+    base = dict(rotary_base=inner.number('rope_theta', base))
     for place in (inner, options):
         place.only('partial_rotary_factor', 1.0, 'all of a head is turned here')
     if kind == 'default':
@@ -132,10 +151,10 @@ def _from_rope(options):
     return base
 
 
-def _complete(scaling, options):
+def _complete(scaling, options, base):
     """What an object says of rotary positions, with what is said elsewhere and by older names."""
     rest = {key: value for key, value in scaling.items() if key != 'type' and value is not None}
-    return dict(rope_type=scaling.get('type', 'default'), rope_theta=options.get('rope_theta', 10000.0)) | rest
+    return dict(rope_type=scaling.get('type', 'default'), rope_theta=options.get('rope_theta', base)) | rest
 
 
 def _from_bert(options, architecture, tie):
@@ -180,16 +199,41 @@ def _from_t5(options, architecture, tie):
         attention_dropout=dropout)
 
 
+def _from_mamba(options, architecture, tie):
+    width = options.size('hidden_size', 768)
+    if options.activation('hidden_act', 'silu') != 'silu':
+        options.refuse('hidden_act', options.get('hidden_act'), "what is convolved goes through 'silu' here")
+    rank = 0 if options.get('time_step_rank', 'auto') == 'auto' else options.size('time_step_rank', 1)
+    return dict(
+        vocabulary=options.size('vocab_size', 50280), width=width, depth=options.size('num_hidden_layers', 32),
+        expand=options.size('expand', 2), state_size=options.size('state_size', 16), kernel_size=options.size('conv_kernel', 4),
+        rank=rank, bias=options.flag('use_bias', False), conv_bias=options.flag('use_conv_bias', True),
+        epsilon=options.number('layer_norm_epsilon', 1e-5), tie=tie)
+
+
+def _from_rwkv(options, architecture, tie):
+    width = options.size('hidden_size', 4096)
+    options.only('attention_hidden_size', width, f'is hidden_size={width} here')
+    options.only('layer_norm_epsilon', 1e-5, 'all norms have 1e-5 here, as the last one has there')
+    return dict(
+        vocabulary=options.size('vocab_size', 50277), width=width, depth=options.size('num_hidden_layers', 32),
+        feed_forward=options.size('intermediate_size', 4 * width), tie=tie)
+
+
 # --------------------------------------------------------------------------------------------------------------- To theirs
 
 def make_config(model, problems):
     """(model_type, architecture, config.json) for a model of ours; fields that their model does not have are problems."""
     kind = next((kind for kind, made in MODELS.items() if isinstance(model, made)), None)
     if kind is None:
-        able = ', '.join(made.__name__ for made in MODELS.values())
+        able = ', '.join(dict.fromkeys(made.__name__ for made in MODELS.values()))
         problems.append(f'{type(model).__name__} has no counterpart; these have: {able}')
         return None, None, {}
-    architecture, config = dict(gpt2=_to_gpt2, llama=_to_llama, bert=_to_bert, t5=_to_t5)[kind](model)
+    if kind == 'llama' and model.experts:
+        kind = 'mixtral'
+    write = dict(gpt2=_to_gpt2, llama=_to_llama, mixtral=_to_mixtral, bert=_to_bert, t5=_to_t5, mamba=_to_mamba,
+                 rwkv=_to_rwkv)[kind]
+    architecture, config = write(model)
     config = dict(architectures=[architecture], model_type=kind, dtype='float32', **config)
     fields = model_fields(kind, config, architecture, model.tie, problems)
     if fields is None:
@@ -203,8 +247,12 @@ def make_config(model, problems):
 def _facts(model):
     """{field: value} of all that weights depend on, with what 0 stands for written out."""
     facts = {field.name: getattr(model, field.name) for field in dataclasses.fields(model) if field.name not in HARMLESS}
-    facts['head_width'] = model.head_width or model.width // model.heads
-    facts['key_heads'], facts['feed_forward'] = model.key_heads or model.heads, model.feed_forward or 4 * model.width
+    if 'feed_forward' in facts:
+        facts['feed_forward'] = model.feed_forward or 4 * model.width
+    if 'heads' in facts:
+        facts['head_width'], facts['key_heads'] = model.head_width or model.width // model.heads, model.key_heads or model.heads
+    if 'rank' in facts:
+        facts['rank'] = model.rank or -(-model.width // 16)
     if 'decoder_depth' in facts:
         facts['decoder_depth'] = model.decoder_depth or model.depth
         facts['target_vocabulary'] = model.target_vocabulary or model.vocabulary
@@ -241,6 +289,13 @@ def _to_llama(model):
         eos_token_id=None)
 
 
+def _to_mixtral(model):
+    _, config = _to_llama(model)
+    dense = {key: value for key, value in config.items() if key not in ('mlp_bias', 'attention_bias')}  # it has none of these
+    return 'MixtralForCausalLM', dict(dense, num_local_experts=model.experts, num_experts_per_tok=model.experts_chosen,
+                                      sliding_window=model.window or None)
+
+
 def _to_bert(model):
     architecture, labels = 'BertForPreTraining', {}
     if model.outputs:
@@ -267,3 +322,18 @@ def _to_t5(model):
         relative_attention_num_buckets=model.relative_buckets, relative_attention_max_distance=model.relative_limit,
         dropout_rate=model.dropout, scale_decoder_outputs=scaled, tie_word_embeddings=model.tie or scaled,
         is_encoder_decoder=True, pad_token_id=PADDING, decoder_start_token_id=START, eos_token_id=END)
+
+
+def _to_mamba(model):
+    return 'MambaForCausalLM', dict(
+        vocab_size=model.vocabulary, hidden_size=model.width, num_hidden_layers=model.depth, expand=model.expand,
+        intermediate_size=model.expand * model.width, state_size=model.state_size, conv_kernel=model.kernel_size,
+        time_step_rank=model.rank or -(-model.width // 16), use_bias=model.bias, use_conv_bias=model.conv_bias, hidden_act='silu',
+        layer_norm_epsilon=model.epsilon, tie_word_embeddings=model.tie, pad_token_id=None, bos_token_id=None, eos_token_id=None)
+
+
+def _to_rwkv(model):
+    return 'RwkvForCausalLM', dict(
+        vocab_size=model.vocabulary, hidden_size=model.width, attention_hidden_size=model.width, num_hidden_layers=model.depth,
+        intermediate_size=model.feed_forward or 4 * model.width, layer_norm_epsilon=1e-5, tie_word_embeddings=model.tie,
+        bos_token_id=None, eos_token_id=None)

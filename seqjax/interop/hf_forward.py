@@ -10,8 +10,10 @@ from seqjax.interop.hf_names import ARCHITECTURES
 
 INPUTS = {'gpt2': ('input_ids', 'attention_mask', 'position_ids'),
           'llama': ('input_ids', 'attention_mask', 'position_ids'),
+          'mixtral': ('input_ids', 'attention_mask', 'position_ids'),
           'bert': ('input_ids', 'attention_mask', 'token_type_ids', 'position_ids'),
-          't5': ('input_ids', 'attention_mask', 'decoder_input_ids', 'decoder_attention_mask')}
+          't5': ('input_ids', 'attention_mask', 'decoder_input_ids', 'decoder_attention_mask'),
+          'mamba': ('input_ids', 'attention_mask'), 'rwkv': ('input_ids', 'attention_mask')}
 IDS = {'input_ids': 'vocabulary', 'decoder_input_ids': 'vocabulary', 'token_type_ids': 'typed', 'position_ids': 'context_length'}
 
 
@@ -28,7 +30,7 @@ def forward(model, architecture, arrays):
 # --------------------------------------------------------------------------------------------------------------- Networks
 
 def _decoder_only(model, parts, input_ids, attention_mask, position_ids=None):
-    hidden, _ = model.hidden(input_ids, steps=position_ids, **attention_mask)
+    hidden, _ = model.hidden(input_ids, **({} if position_ids is None else dict(steps=position_ids)), **attention_mask)
     return dict(logits=model.score(hidden)) if 'head' in parts else dict(last_hidden_state=hidden)
 
 
@@ -88,6 +90,9 @@ def prepare(model, architecture, inputs):
     if kind == 'bert':
         arrays.setdefault('token_type_ids', np.zeros_like(arrays['input_ids']))
     arrays['attention_mask'] = _mask(arrays.get('attention_mask'))
+    if kind in ('mamba', 'rwkv') and 'seen' in arrays['attention_mask']:
+        raise FieldError('attention_mask', '...', f'{architecture} carries a state from step to step, and can leave out only the '
+                         'ends of rows; put the padding there')
     return arrays
 
 

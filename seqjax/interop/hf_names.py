@@ -7,6 +7,10 @@
     key, value [G K, D]                       key, value [D, G, K]
     gate_proj, wi_0                           feed_forward/in, what the activation is of
     up_proj, wi_1                             feed_forward/gate
+    experts.7.w1 of Mixtral                   feed_forward/in_kernel[7]; w3: gate_kernel, w2: out_kernel
+    in_proj of Mamba [2 E, D]                 mixer/in and mixer/gate, one after another
+    conv1d of Mamba [E, 1, K]                 mixer/conv_kernel [K, E]
+    time_mix_key of RWKV [1, 1, D]            key_mix [D]
 """
 
 import dataclasses
@@ -18,7 +22,8 @@ class Link:
 
     name: theirs, without the prefix that all names of a body share where a model has a head. paths: of our parameters, one
     after another in it. contract: how many first axes of ours are one axis of theirs, and all others are another; None: both
-    have the same axes. transposed: theirs is [out, in]. part: what it is a part of; see `ARCHITECTURES`.
+    have the same axes. transposed: theirs is [out, in]. part: what it is a part of; see `ARCHITECTURES`. ones: where theirs has
+    axes of size 1 that ours does not have.
     """
 
     name: str
@@ -26,6 +31,7 @@ class Link:
     contract: int | None = None
     transposed: bool = False
     part: str = 'body'
+    ones: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +57,11 @@ FAMILIES = {
     't5': Family('', ('lm_head.weight', 'shared.weight'),
                  {'encoder.embed_tokens.weight': 'shared.weight', 'decoder.embed_tokens.weight': 'shared.weight'},
                  (r'decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight',)),
+    'mixtral': Family('model.', ('lm_head.weight', 'embed_tokens.weight'), {}, ()),
+    'mamba': Family('backbone.', ('lm_head.weight', 'embeddings.weight'), {}, ()),
+    'rwkv': Family('rwkv.', ('head.weight', 'embeddings.weight'), {}, ()),
 }
-HEADS = ('lm_head.', 'cls.', 'classifier.', 'qa_outputs.')  # names that never have the prefix
+HEADS = ('lm_head.', 'head.', 'cls.', 'classifier.', 'qa_outputs.')  # names that never have the prefix
 
 # The parts of a network that every class of transformers must find in its files; others of the family may be there.
 ARCHITECTURES = {
@@ -70,6 +79,12 @@ ARCHITECTURES = {
     'T5EncoderModel': ('t5', ('body',)),
     'T5Model': ('t5', ('body', 'decoder')),
     'T5ForConditionalGeneration': ('t5', ('body', 'decoder', 'head')),
+    'MixtralModel': ('mixtral', ('body',)),
+    'MixtralForCausalLM': ('mixtral', ('body', 'head')),
+    'MambaModel': ('mamba', ('body',)),
+    'MambaForCausalLM': ('mamba', ('body', 'head')),
+    'RwkvModel': ('rwkv', ('body',)),
+    'RwkvForCausalLM': ('rwkv', ('body', 'head')),
 }
 
 
@@ -81,7 +96,7 @@ def links(kind, model, architecture):
     """The links of all that a model of this kind may have, in the order of its layers."""
     if kind == 'bert':
         return list(_bert(model, 'qa_outputs' if architecture == 'BertForQuestionAnswering' else 'classifier'))
-    return list(dict(gpt2=_gpt2, llama=_llama, t5=_t5)[kind](model))
+    return list(dict(gpt2=_gpt2, llama=_llama, mixtral=_llama, t5=_t5, mamba=_mamba, rwkv=_rwkv)[kind](model))
 
 
 # ------------------------------------------------------------------------------------------------------------ One layer
@@ -137,11 +152,21 @@ def _llama(model):
         yield from _attention([f'{name}.self_attn.{letter}_proj' for letter in 'qkvo'], f'{path}/attention',
                               bias=model.bias or model.attention_bias)
         yield from _norm(f'{name}.post_attention_layernorm', f'{path}/feed_forward_norm', bias=False)
+        if model.experts:
+            yield from _experts(f'{name}.block_sparse_moe', f'{path}/feed_forward', model.experts)
+            continue
         for theirs, ours in (('gate', 'in'), ('up', 'gate'), ('down', 'out')):
             yield from _linear(f'{name}.mlp.{theirs}_proj', f'{path}/feed_forward/{ours}', bias=model.bias)
     yield from _norm('norm', 'decoder/norm', bias=False)
     if not model.tie:
         yield from _linear('lm_head', 'output', bias=False, part='head')
+
+
+def _experts(name, path, experts):
+    yield from _linear(f'{name}.gate', f'{path}/router', bias=False)
+    for expert in range(experts):
+        for theirs, ours in (('w1', 'in'), ('w3', 'gate'), ('w2', 'out')):
+            yield Link(f'{name}.experts.{expert}.{theirs}.weight', (f'{path}/{ours}_kernel/{expert}',), 1, transposed=True)
 
 
 def _bert(model, classifier):
@@ -188,3 +213,44 @@ def _t5(model):
         yield from _norm(f'{stack}.final_layer_norm', f'{stack}/norm', bias=False, part=part)
     if not model.tie:
         yield from _linear('lm_head', 'output', bias=False, part='head')
+
+
+def _mamba(model):
+    yield from _table('embeddings', 'embedding')
+    for layer in range(model.depth):
+        name, path = f'layers.{layer}.mixer', f'decoder/block_{layer}/mixer'
+        yield from _norm(f'layers.{layer}.norm', f'{path}_norm', bias=False)
+        yield Link(f'{name}.A_log', (f'{path}/A_log',), 1, transposed=True)
+        yield Link(f'{name}.D', (f'{path}/D',))
+        yield from _linear(f'{name}.in_proj', f'{path}/in', f'{path}/gate', bias=model.bias)
+        yield Link(f'{name}.conv1d.weight', (f'{path}/conv_kernel',), 1, transposed=True, ones=(1,))
+        if model.conv_bias:
+            yield Link(f'{name}.conv1d.bias', (f'{path}/conv_bias',))
+        yield from _linear(f'{name}.x_proj', f'{path}/selection', bias=False)
+        yield from _linear(f'{name}.dt_proj', f'{path}/step', bias=False)
+        yield Link(f'{name}.dt_proj.bias', (f'{path}/step_bias',))
+        yield from _linear(f'{name}.out_proj', f'{path}/out', bias=model.bias)
+    yield from _norm('norm_f', 'decoder/norm', bias=False)
+    if not model.tie:
+        yield from _linear('lm_head', 'output', bias=False, part='head')
+
+
+def _rwkv(model):
+    yield from _table('embeddings', 'embedding')
+    yield from _norm('blocks.0.pre_ln', 'embedding_norm', bias=True)
+    for layer in range(model.depth):
+        name, path = f'blocks.{layer}', f'decoder/block_{layer}'
+        for norm, theirs, ours, parts in (
+                ('ln1', 'attention', 'time_mixing', dict(key='key', value='value', receptance='receptance', output='out')),
+                ('ln2', 'feed_forward', 'channel_mixing', dict(key='key', receptance='receptance', value='value'))):
+            yield from _norm(f'{name}.{norm}', f'{path}/{ours}_norm', bias=True)
+            mixed = ('key', 'value', 'receptance') if theirs == 'attention' else ('key', 'receptance')
+            for part in mixed:
+                yield Link(f'{name}.{theirs}.time_mix_{part}', (f'{path}/{ours}/{part}_mix',), ones=(0, 1))
+            for part, our_part in parts.items():
+                yield from _linear(f'{name}.{theirs}.{part}', f'{path}/{ours}/{our_part}', bias=False)
+        yield Link(f'{name}.attention.time_decay', (f'{path}/time_mixing/decay',))
+        yield Link(f'{name}.attention.time_first', (f'{path}/time_mixing/bonus',))
+    yield from _norm('ln_out', 'decoder/norm', bias=True)
+    if not model.tie:
+        yield from _linear('head', 'output', bias=False, part='head')

@@ -15,6 +15,7 @@ import numpy as np
 
 from seqjax.interop.hf_names import ARCHITECTURES, FAMILIES, HEADS, is_headless, links
 
+_EXPERTS = re.compile('/feed_forward/(in|gate|out)_kernel$')
 TYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(jnp.bfloat16))
 
 
@@ -108,7 +109,8 @@ def guess_architecture(kind, tensors):
         return 'BertForQuestionAnswering' if has('qa_outputs.') else 'BertModel'
     if kind == 't5':
         return 'T5ForConditionalGeneration' if has('decoder.') else 'T5EncoderModel'
-    return dict(gpt2='GPT2LMHeadModel', llama='LlamaForCausalLM')[kind]
+    return dict(gpt2='GPT2LMHeadModel', llama='LlamaForCausalLM', mixtral='MixtralForCausalLM', mamba='MambaForCausalLM',
+                rwkv='RwkvForCausalLM')[kind]
 
 
 # ------------------------------------------------------------------------------------------------------- There and back again
@@ -135,7 +137,7 @@ def to_params(kind, model, architecture, tensors, record, problems):
     known = {link.name for link in expected}
     problems += [f'not expected: {record.names[name]} {list(array.shape)}' for name, array in tensors.items()
                  if name not in known]
-    return {} if problems else traverse_util.unflatten_dict(found, sep='/')
+    return {} if problems else traverse_util.unflatten_dict(_stack_experts(found), sep='/')
 
 
 def to_tensors(kind, model, architecture, params, record, problems):
@@ -180,6 +182,13 @@ def _name(name, kind, architecture):
 
 
 def _their_shape(link, shapes):
+    plain = list(_plain_shape(link, shapes))
+    for axis in link.ones:
+        plain.insert(axis, 1)
+    return tuple(plain)
+
+
+def _plain_shape(link, shapes):
     ours = [shapes[path] for path in link.paths]
     if link.contract is None:
         return ours[0]
@@ -194,13 +203,14 @@ def _inputs(link, shape):
 
 def _to_theirs(link, arrays):
     if link.contract is None:
-        return arrays[0]
+        return np.expand_dims(arrays[0], link.ones)
     whole = np.concatenate([array.reshape(*_inputs(link, array.shape), -1) for array in arrays], axis=-1)
-    return whole.T if link.transposed else whole
+    return np.expand_dims(whole.T if link.transposed else whole, link.ones)
 
 
 def _to_ours(link, array, shapes):
     """Ours in float32, one for each path of a link."""
+    array = array.squeeze(link.ones)
     wanted, parts = [shapes[path] for path in link.paths], [array]
     if link.contract is not None:
         widths = [math.prod(shape[link.contract:]) for shape in wanted]
@@ -220,13 +230,28 @@ def _shapes(model):
 
 
 def _split(flat):
-    """Layers that are scanned become blocks."""
+    """Layers that are scanned become blocks, and each expert has a path of its own."""
+    layers = _parts(flat, lambda path: '/blocks/' in path, lambda path, number: path.replace('/blocks/', f'/block_{number}/'))
+    return _parts(layers, _EXPERTS.search, lambda path, number: f'{path}/{number}')
+
+
+def _parts(flat, is_stacked, name):
     found = {}
     for path, leaf in flat.items():
-        if '/blocks/' not in path:
+        if not is_stacked(path):
             found[path] = leaf
             continue
         abstract = isinstance(leaf, jax.ShapeDtypeStruct)
-        layers = leaf.shape[0] * [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)] if abstract else np.asarray(leaf)
-        found.update((path.replace('/blocks/', f'/block_{number}/'), layer) for number, layer in enumerate(layers))
+        parts = leaf.shape[0] * [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)] if abstract else np.asarray(leaf)
+        found.update((name(path, number), part) for number, part in enumerate(parts))
     return found
+
+
+def _stack_experts(found):
+    stacked = {}
+    for path, array in found.items():
+        whole, _, number = path.rpartition('/')
+        if _EXPERTS.search(whole):
+            stacked.setdefault(whole, {})[int(number)] = array
+    rest = {path: array for path, array in found.items() if path.rpartition('/')[0] not in stacked}
+    return rest | {path: np.stack([parts[number] for number in sorted(parts)]) for path, parts in stacked.items()}

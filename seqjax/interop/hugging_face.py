@@ -35,8 +35,10 @@ class Loaded:
     def apply(self, **inputs):
         """{name: numpy array}: `loaded.apply(input_ids=[[5, 9, 2]])['logits']`.
 
-        Inputs, [B, T]: input_ids, attention_mask (1 where a step is looked at; any pattern), token_type_ids (bert), position_ids
-        (not t5), decoder_input_ids and decoder_attention_mask (t5). Compiled once for every shape.
+        Inputs, [B, T]: input_ids, attention_mask (1 where a step is looked at; any pattern, but of mamba and rwkv only the ends
+        of rows may be left out), token_type_ids (bert), position_ids (gpt2, llama, mixtral, bert), decoder_input_ids and
+        decoder_attention_mask (t5).
+        Compiled once for every shape.
         """
         arrays = prepare(self.model, self.architecture, inputs)
         return jax.device_get(self._run(self._on_device, arrays))
@@ -51,7 +53,8 @@ class Loaded:
 
 
 def from_hf(directory, *, dtype='float32'):
-    """The model in a directory of Hugging Face's: gpt2, llama, bert or t5, with any of the heads in `ARCHITECTURES`, or none.
+    """The model in a directory of Hugging Face's: gpt2, llama, mixtral, bert, t5, mamba or rwkv, with any of the heads in
+    `ARCHITECTURES`, or none.
 
         loaded = from_hf('bert-base-uncased/')
         loaded.apply(input_ids=..., attention_mask=...)
@@ -82,7 +85,8 @@ def _assemble(config, raw, dtype, problems):
         problems.append(f'config.json: model_type={kind!r}: {suggestion(str(kind), MODELS)}')
         return None
     tie = config.get('tie_word_embeddings')
-    wants_tie = kind == 't5' or (kind != 'llama' if tie is None else bool(tie))  # T5 ties whatever it says, see `hf_config`
+    # T5 ties whatever it says, see `hf_config`
+    wants_tie = kind == 't5' or (kind not in ('llama', 'mixtral', 'rwkv') if tie is None else bool(tie))
     tensors, record, tie = hf_weights.sort_out(kind, raw or {}, wants_tie, problems)
     architecture = _architecture(kind, config, tensors, problems)
     if architecture is None:
@@ -115,7 +119,7 @@ def to_hf(model, directory, variables=None):
 
         to_hf(loaded, directory)                        what from_hf has read, bit for bit, its tokenizer too
         to_hf(loaded, directory, variables)             the same with other weights, as after training
-        to_hf(model, directory, variables)              a GPT, Llama, BERT or T5 of ours
+        to_hf(model, directory, variables)              a GPT, Llama, BERT, T5, Mamba or RWKV of ours
 
     What transformers has no option for is refused, all of it in one error.
     """

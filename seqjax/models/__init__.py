@@ -9,23 +9,25 @@ from seqjax.models.bert import BERT
 from seqjax.models.decoder_only import GPT, Llama
 from seqjax.models.encoder_decoder import T5, Transformer
 from seqjax.models.ladder import PerStep, Unshared
+from seqjax.models.mamba import Mamba
 from seqjax.models.matching import match_width, parameter_count
 from seqjax.models.presets import PRESETS
 from seqjax.models.reader import Reader
 from seqjax.models.recurrent import RecurrentLanguageModel
+from seqjax.models.rwkv import RWKV
 from seqjax.models.seq2seq import Seq2Seq
 from seqjax.models.transformer_fields import TransformerFields
 from seqjax.special_tokens import END
 
 MODELS = {'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5, 'recurrent': RecurrentLanguageModel,
-          'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared}
+          'mamba': Mamba, 'rwkv': RWKV, 'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared}
 CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
 PACKING = tuple(name for name, model in MODELS.items() if getattr(model, 'packs', False))
 DTYPES = ('float32', 'bfloat16')
 FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared',
              'end')  # what the data decides
 
-__all__ = ['BERT', 'CARRYING', 'DTYPES', 'GPT', 'Llama', 'MODELS', 'PACKING', 'PRESETS', 'PerStep', 'Reader',
+__all__ = ['BERT', 'CARRYING', 'DTYPES', 'GPT', 'Llama', 'MODELS', 'Mamba', 'PACKING', 'PRESETS', 'PerStep', 'RWKV', 'Reader',
            'RecurrentLanguageModel', 'Seq2Seq', 'T5', 'Transformer', 'Unshared', 'build', 'check_task', 'fields', 'is_recurrent',
            'match_width', 'parameter_count', 'preset', 'width_multiple']
 

@@ -60,6 +60,18 @@ class DecoderOnly(TransformerFields):
         self._check_length(max_length, 'a cache of {} steps')
         return make_stack(self, parent=None).empty_caches(batch_size, max_length), jnp.zeros(batch_size, jnp.int32)
 
+    @property
+    def pages(self):
+        """Whether its caches can be kept in pages: the one matrix of linear attention needs none."""
+        return self.attention == 'softmax'
+
+    @linen.nowrap
+    def paged_state(self, batch_size, max_length, pages, page_size):
+        """The same in pages: a store of so many for all rows, and the numbers of those that a row has, none yet."""
+        self._check_length(max_length, 'a cache of {} steps')
+        caches = make_stack(self, parent=None).empty_caches(pages, page_size)
+        return caches, jnp.zeros(batch_size, jnp.int32), jnp.full((batch_size, -(-max_length // page_size)), pages, jnp.int32)
+
     def extend(self, state, tokens, lengths=None):
         """Reads tokens [B, T] (row b only up to lengths[b]) and returns (state, logits [B, T, V])."""
         state, x = self.extend_hidden(state, tokens, lengths)
@@ -67,12 +79,12 @@ class DecoderOnly(TransformerFields):
 
     def extend_hidden(self, state, tokens, lengths=None):
         """The same with what the last layer says [B, T, D], of which `score` makes logits."""
-        (caches, position), T = state, tokens.shape[1]
+        (caches, position, *pages), T = state, tokens.shape[1]
         steps = position[:, None] + jnp.arange(T)  # [B, T]
-        bias = self.place.bias(cache_slots(self, caches))
-        where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths)
+        bias = self.place.bias(cache_slots(self, caches, *pages))
+        where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths, *pages)
         x, caches, _ = self.decoder(self._embed(tokens, steps, False), where, caches)
-        return (caches, position + (T if lengths is None else lengths)), x
+        return (caches, position + (T if lengths is None else lengths), *pages), x
 
     @property
     def rewinds(self):

@@ -1,4 +1,4 @@
-"""Networks in the sizes that were published: the 2017 Transformer, BERT, GPT-2, GPT-3, T5 and Llama.
+"""Networks in the sizes that were published: the 2017 Transformer, BERT, GPT-2, GPT-3, T5, Llama, Mamba and RWKV.
 
 `PRESETS` is plain data, and `models.preset` makes a module of it:
 
@@ -64,6 +64,14 @@ def _llama3(*sizes):
     return _llama(*sizes, key_heads=8, vocabulary=128256, context_length=8192, epsilon=1e-5, rotary_base=500000.0)
 
 
+def _mamba(width, depth):
+    return Preset('mamba', dict(width=width, depth=depth), 50280, None)
+
+
+def _rwkv(width, depth):
+    return Preset('rwkv', dict(width=width, depth=depth, feed_forward=4 * width), 50277, None)
+
+
 def _dropout(rate):
     return dict(dropout=rate, embedding_dropout=rate, attention_dropout=rate)
 
@@ -113,4 +121,17 @@ PRESETS = {
     'llama2_70b': _llama2(8192, 80, 64, 28672, key_heads=8),
     'llama3_8b': _llama3(4096, 32, 32, 14336),
     'llama3_70b': _llama3(8192, 80, 64, 28672),
+    # Gu & Dao 2023, section 4.2.1, with twice the layers of a Transformer; 50277 tokens, up to a multiple of 8. width, depth
+    'mamba_130m': _mamba(768, 24),
+    'mamba_370m': _mamba(1024, 48),
+    'mamba_790m': _mamba(1536, 48),
+    'mamba_1.4b': _mamba(2048, 48),
+    'mamba_2.8b': _mamba(2560, 64),
+    # Peng et al. 2023, table 2. width, depth
+    'rwkv4_169m': _rwkv(768, 12),
+    'rwkv4_430m': _rwkv(1024, 24),
+    'rwkv4_1b5': _rwkv(2048, 24),
+    'rwkv4_3b': _rwkv(2560, 32),
+    'rwkv4_7b': _rwkv(4096, 32),
+    'rwkv4_14b': _rwkv(5120, 40),
 }

@@ -95,11 +95,12 @@ def placed(x, positions, kind):
     return x if positions is None else x + positions
 
 
-def cache_slots(model, caches):
-    """How many steps the caches of a stack have room for. The state of linear attention has no slots, and no bias for them."""
+def cache_slots(model, caches, pages=None):
+    """How many steps of a row the caches of a stack have room for. Linear attention has no slots, and no bias for them."""
     if model.attention == 'linear':
         return 0
-    return caches[0].shape[2] if model.scan else caches[0][0].shape[1]
+    slots = caches[0].shape[2] if model.scan else caches[0][0].shape[1]
+    return slots if pages is None else pages.shape[1] * slots
 
 
 def only(mask, seen, T):

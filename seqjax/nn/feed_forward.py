@@ -7,8 +7,9 @@ from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
+from seqjax import ops
 from seqjax.errors import FieldError, suggestion
-from seqjax.nn.projection import Projection, fan_in, partitioned
+from seqjax.nn.projection import Projection, fan_in, parameter, partitioned
 
 
 def gelu(x):
@@ -67,11 +68,12 @@ class MixtureOfExperts(nn.Module):
 
         g = softmax(W_r x),  y = sum over the chosen e of g_e / (sum of the chosen g) * FFN_e(x)
 
-    (Shazeer et al. 2017; the balance of Fedus et al. 2021, equations 4 to 6). Every expert sees every step here and what was
-    not chosen is weighed with 0: no step is ever dropped, and the cost is that of all E. Experts lie along the axis 'experts' of
-    the mesh table. In training `balance` * E * sum_e (share of the steps that chose e first) * (mean of g_e), a sum over steps,
-    is sown in 'penalties': it is least when all experts are used alike. Here shares and means are those of a row and not of a
-    batch, so that micro-batches and devices add up to the same.
+    (Shazeer et al. 2017; the balance of Fedus et al. 2021, equations 4 to 6). Only the chosen ones are computed, and no step is
+    ever dropped: see `ops.mix_experts`. Of every expert each device along the axis 'mlp' of the mesh table has a part.
+
+    In training `balance` * E * sum_e (share of the steps that chose e first) * (mean of g_e), a sum over steps, is sown in
+    'penalties': it is least when all experts are used alike. Here shares and means are those of a row and not of a batch, so that
+    micro-batches and devices add up to the same.
     """
 
     experts: int
@@ -96,35 +98,29 @@ class MixtureOfExperts(nn.Module):
         F = self.inner or 4 * D
         gates = jax.nn.softmax(Projection((E,), ('embed', None), bias=False, name='router')(x.astype(jnp.float32)))  # [B, T, E]
         best, which = jax.lax.top_k(gates, self.chosen)
-        weights = jnp.zeros_like(gates)
-        for n in range(self.chosen):
-            weights += jax.nn.one_hot(which[..., n], E) * (best[..., n] / best.sum(axis=-1))[..., None]
         if train and self.balance:
             share = jax.nn.one_hot(which[..., 0], E).mean(axis=1)  # [B, E]
             unlike = E * (share * gates.mean(axis=1)).sum()
             self.sow('penalties', 'balance', self.balance * unlike * gates.shape[1],
                      reduce_fn=jnp.add, init_fn=lambda: jnp.float32(0))
-        x = x.astype(self.dtype)
-        y = activation_function(self.activation)(self._widen('in', x, F))  # [B, T, E, F]
-        if self.gated:
-            y = y * self._widen('gate', x, F)
-        out = self._kernels('out', self.out_init, (F, D), (None, 'embed'))
-        y = jnp.einsum('btef,efd->bted', y, out)
-        if self.bias:
-            y += self._biases('out', D, 'embed')
-        return jnp.einsum('bted,bte->btd', y, weights.astype(self.dtype))
+        inward, outward = (self.kernel_init, (D, F), ('embed', 'mlp')), (self.out_init, (F, D), ('mlp', 'embed'))
+        gate = lambda: self._network('gate', *inward) if self.gated else {}
+        kernels = self._network('in', *inward) | gate() | self._network('out', *outward)
+        return ops.mix_experts(x.astype(self.dtype), kernels, which, best / best.sum(axis=-1, keepdims=True),
+                               activation=activation_function(self.activation))
 
-    def _widen(self, name, x, F):
-        y = jnp.einsum('btd,edf->btef', x, self._kernels(name, self.kernel_init, (x.shape[-1], F), ('embed', None)))
-        return y + self._biases(name, F, None) if self.bias else y
+    @nn.nowrap
+    def summed_axes(self):
+        """See `Projection.summed_axes`."""
+        return {f'{name}_kernel': (-2,) for name in ('in', 'out', *(['gate'] if self.gated else []))}
 
-    def _kernels(self, name, init, shape, axes):
-        """[E, *shape], every expert drawn by itself."""
+    def _network(self, name, init, shape, axes):
+        """A kernel [E, *shape], every expert drawn by itself, and where there are biases one."""
         def draw(key, _shape, dtype=jnp.float32):
             return jax.vmap(lambda key: init(key, shape, dtype))(jax.random.split(key, self.experts))
 
-        return self.param(f'{name}_kernel', partitioned(draw, ('experts', *axes)), (self.experts, *shape)).astype(self.dtype)
-
-    def _biases(self, name, width, axis):
-        zeros = partitioned(nn.initializers.zeros, ('experts', axis))
-        return self.param(f'{name}_bias', zeros, (self.experts, width)).astype(self.dtype)
+        made = {f'{name}_kernel': parameter(self, f'{name}_kernel', partitioned(draw, ('experts', *axes)), (self.experts, *shape))}
+        if self.bias:
+            zeros = partitioned(nn.initializers.zeros, ('experts', axes[1]))
+            made[f'{name}_bias'] = self.param(f'{name}_bias', zeros, (self.experts, shape[1]))
+        return {name: array.astype(self.dtype) for name, array in made.items()}

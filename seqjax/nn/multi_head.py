@@ -19,7 +19,8 @@ class Where(NamedTuple):
 
     mask: an `ops.Mask`, where they may look. bias: [H, 2 S - 1], added to scores by distance. steps: [T] or [B, T], where they
     stand in their text, for rotary positions. position: [B], how many steps the caches hold. lengths: [B], how many of the new
-    steps count, with a cache; None: all. source: an `ops.Mask` over what is attended to across.
+    steps count, with a cache; None: all. pages: [B, P], where caches in pages have the steps of a row; None: they have a row of
+    slots for each. source: an `ops.Mask` over what is attended to across.
     """
 
     mask: ops.Mask = ops.Mask()
@@ -27,6 +28,7 @@ class Where(NamedTuple):
     steps: jax.Array | None = None
     position: jax.Array | None = None
     lengths: jax.Array | None = None
+    pages: jax.Array | None = None
     source: ops.Mask = ops.Mask()
 
 
@@ -37,8 +39,11 @@ class MultiHeadAttention(nn.Module):
         attention(x, where, cache)        x goes on with row b at step where.position[b]   -> ([B, T, D], cache)
 
     A cache is (keys, values), each [B, S, G, K]; what would be written past its end is dropped, so the caller keeps
-    position + T <= S. key_heads: G, fewer heads of keys and values that groups of queries share (Shazeer 2019 for one, Ainslie
-    et al. 2023); 0: H. head_width: 0: D / H. rotary: the base of rotary positions; 0: none; rotary_scaling: see `ops.rotate`.
+    position + T <= S. In pages (Kwon et al. 2023, section 4.1) it is one store for all rows, [N, Z, G, K], N pages of Z slots:
+    where.pages[b] has the numbers of row b's, one after another, and N where there is none.
+
+    key_heads: G, fewer heads of keys and values that groups of queries share (Shazeer 2019 for one, Ainslie et al. 2023); 0: H.
+    head_width: 0: D / H. rotary: the base of rotary positions; 0: none; rotary_scaling: see `ops.rotate`.
     scale: of the scores; None: 1 / sqrt(K). dropout: on the weights.
     """
 
@@ -69,9 +74,10 @@ class MultiHeadAttention(nn.Module):
             query, key = (ops.rotate(part, where.steps, self.rotary, self.rotary_scaling) for part in (query, key))
         if cache is None:
             return self.out(self._attend(query, key, value, where.mask, where.bias, train)), None
-        cache = tuple(_written(old, new, where.position) for old, new in zip(cache, (key, value)))
+        cache = tuple(_written(old, new, where) for old, new in zip(cache, (key, value)))
         mask = dataclasses.replace(where.mask, start=where.position)
-        return self.out(self._attend(query, *cache, mask, where.bias, train)), cache
+        seen = cache if where.pages is None else (_in_order(part, where.pages) for part in cache)
+        return self.out(self._attend(query, *seen, mask, where.bias, train)), cache
 
     def read(self, x):
         """(keys, values) of x, [B, S, G, K] each."""
@@ -140,7 +146,15 @@ class LinearAttention(MultiHeadAttention):
         return ops.linear_state(rows, self._key_heads, self._head_width, self._head_width)
 
 
-def _written(old, new, position):
-    """The cache [B, S, G, K] with new steps [B, T, G, K] from position[b] on."""
-    rows, slots = jnp.arange(len(old))[:, None], position[:, None] + jnp.arange(new.shape[1])  # [B, 1], [B, T]
+def _written(old, new, where):
+    """A part of a cache with new steps [B, T, G, K] from where.position[b] on."""
+    rows, slots = jnp.arange(len(new))[:, None], where.position[:, None] + jnp.arange(new.shape[1])  # [B, 1], [B, T]
+    if where.pages is not None:
+        size = old.shape[1]
+        rows, slots = where.pages.at[rows, slots // size].get(mode='fill', fill_value=len(old)), slots % size
     return old.at[rows, slots].set(new, mode='drop')
+
+
+def _in_order(part, pages):
+    """[B, P Z, G, K]: the steps of every row, out of a part of a cache in pages. Where there is no page there is anything."""
+    return part.at[pages].get(mode='clip').reshape(len(pages), -1, *part.shape[2:])

@@ -10,6 +10,8 @@ from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
+from seqjax import ops
+
 partitioned = nn.with_logical_partitioning
 
 
@@ -22,15 +24,25 @@ def fan_in(contract=1, variance=1.0):
     return draw
 
 
+def parameter(module, name, init, shape):
+    """module.param(name, init, shape), or the `ops.Quantised` that stands for it, whose arrays have other shapes."""
+    stored = module.get_variable('params', name) if module.has_variable('params', name) else None
+    return stored if isinstance(stored, ops.Quantised) else module.param(name, init, shape)
+
+
 def multiply(x, kernel, contract=1):
     """x W, summed over the last `contract` axes of x and the first of W: [..., D] and [D, H, K] give [..., H, K].
 
-    It is `jnp.tensordot`, as one product of two matrices. The numbers are the same; XLA's program for the CPU is not: it
-    sums the gradient of W over one axis of rows where they lie, and does not first write them down anew, transposed.
+    In the type of x. W is an array or an `ops.Quantised`. It is `jnp.tensordot`, as one product of two matrices. The numbers
+    are the same; XLA's program for the CPU is not: it sums the gradient of W over one axis of rows where they lie, and does not
+    first write them down anew, transposed.
     """
     rows, made = x.shape[:x.ndim - contract], kernel.shape[contract:]
-    D = math.prod(kernel.shape[:contract])
-    return jnp.matmul(x.reshape(math.prod(rows), D), kernel.reshape(D, math.prod(made))).reshape(*rows, *made)
+    D, M = math.prod(kernel.shape[:contract]), math.prod(made)
+    x = x.reshape(math.prod(rows), D)
+    if isinstance(kernel, ops.Quantised):
+        return ops.multiply_quantised(x, kernel).reshape(*rows, *made)
+    return jnp.matmul(x, kernel.astype(x.dtype).reshape(D, M)).reshape(*rows, *made)
 
 
 class Projection(nn.Module):
@@ -50,12 +62,18 @@ class Projection(nn.Module):
     @nn.compact
     def __call__(self, x):
         shape = (*x.shape[x.ndim - self.contract:], *self.features)
-        kernel = self.param('kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
-        y = multiply(x.astype(self.dtype), kernel.astype(self.dtype), self.contract)
+        kernel = parameter(self, 'kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
+        y = multiply(x.astype(self.dtype), kernel, self.contract)
         if self.bias:
             names = tuple(self.axes[self.contract:])
             y += self.param('bias', partitioned(nn.initializers.zeros, names), tuple(self.features)).astype(self.dtype)
         return y
+
+    @nn.nowrap
+    def summed_axes(self):
+        """{parameter that may be an `ops.Quantised`: the axes that are summed over, from its end}."""
+        made = len(self.features)
+        return {'kernel': tuple(range(-made - self.contract, -made))}
 
 
 class Embedding(nn.Module):
@@ -72,17 +90,26 @@ class Embedding(nn.Module):
 
     def setup(self):
         # One sharded axis only: a table cut along the vocabulary turns every lookup into a gather over devices.
-        self.table = self.param('table', partitioned(self.table_init, ('vocab', 'embed')), (self.vocabulary, self.features))
+        self.table = parameter(self, 'table', partitioned(self.table_init, ('vocab', 'embed')), (self.vocabulary, self.features))
 
     def __call__(self, tokens):
-        return jnp.take(self._rows(), tokens, axis=0)  # [..., D]
+        rows = jax.tree.map(lambda x: jnp.take(x, tokens, axis=0), self._rows())  # values and scales of a Quantised
+        return rows.astype(self.dtype)  # [..., D]
 
     def attend(self, x):
-        return multiply(x.astype(self.dtype), self._rows().T)  # [..., V]
+        x, rows = x.astype(self.dtype), self._rows()
+        if isinstance(rows, ops.Quantised):
+            return ops.multiply_quantised(x.reshape(-1, self.features), rows).reshape(*x.shape[:-1], self.vocabulary)
+        return multiply(x, rows.T)  # [..., V]
+
+    @nn.nowrap
+    def summed_axes(self):
+        return {'table': (-1,)}  # scales of rows serve looking up and `attend` alike
 
     def _rows(self):
-        rows = self.table.astype(self.dtype)
-        return rows if self.padding is None else rows.at[self.padding].set(0)
+        if self.padding is None:
+            return self.table
+        return jax.tree.map(lambda x: x.at[self.padding].set(0), self.table)
 
 
 class OneHot(nn.Module):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.errors import FieldError
-from seqjax.nn.projection import Projection, partitioned
+from seqjax.nn.projection import Projection, parameter, partitioned
 
 MERGES = ('concat', 'mean', 'sum', 'project')
 
@@ -47,6 +47,12 @@ class RecurrentLayer(nn.Module):
             unroll=self.unroll, checkpoint_every=self.checkpoint_every)
         return outputs.astype(self.dtype), state
 
+    @nn.nowrap
+    def summed_axes(self):
+        """See `Projection.summed_axes`: all kernels of a cell sum over their first axis."""
+        shapes = self.cell.weight_shapes(self.features, self.features)
+        return {name: (-len(shape),) for name, shape in shapes.items() if name.endswith('kernel')}
+
     def _check_width(self, inputs):
         if self.has_variable('params', 'input_kernel'):
             width = nn.unbox(self.get_variable('params', 'input_kernel')).shape[0]
@@ -58,7 +64,7 @@ class RecurrentLayer(nn.Module):
         if name.endswith('bias') and not self.bias:
             return jnp.zeros(shape)
         start, axes = _weight(self.cell, name)
-        weight = self.param(name, partitioned(start, axes), shape)
+        weight = parameter(self, name, partitioned(start, axes), shape)
         return weight.astype(self.dtype) if name.endswith('kernel') else weight  # the matmuls are in dtype, nothing else
 
     def _fresh_state(self, rows):

@@ -6,6 +6,8 @@ from seqjax.ops.cell_names import CELLS, make_cell
 from seqjax.ops.cells import (LSTM, Cell, CoupledLSTM, Elman, GRU, LayerNormLSTM, Orthogonal, PeepholeLSTM, ProjectedLSTM,
                               ResetBeforeGRU)
 from seqjax.ops.crf import Transitions, crf_decode, crf_log_likelihood, crf_log_partition, crf_marginals
+from seqjax.ops.earlier_steps import earlier_step, last_inputs, segment_starts
+from seqjax.ops.experts import mix_experts
 from seqjax.ops.linear_attention import linear_attend, linear_attend_step, linear_state
 from seqjax.ops.linear_cells import LRU, MinGRU, MinLSTM
 from seqjax.ops.linear_recurrence import linear_recurrence
@@ -15,13 +17,18 @@ from seqjax.ops.masks import Mask, causal_mask
 from seqjax.ops.pooling import last_step, mask_steps, max_step, mean_step, valid_steps
 from seqjax.ops.positions import (alibi_bias, alibi_slopes, relative_buckets, rotary_rates, rotate,
                                   sinusoidal_positions, steps_of_segments)
+from seqjax.ops.quantisation import EIGHT_BITS, Quantised, multiply_quantised, quantise
 from seqjax.ops.recurrence import advance, gates, recur
+from seqjax.ops.selective_scan import selective_scan, selective_state
+from seqjax.ops.wkv import wkv, wkv_state
 
-__all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'Mask', 'MinGRU', 'MinLSTM',
-           'Orthogonal', 'PeepholeLSTM', 'ProjectedLSTM', 'ResetBeforeGRU', 'Transitions', 'additive_scores', 'advance',
-           'alibi_bias', 'alibi_slopes', 'attend', 'bilinear_scores', 'causal_mask', 'crf_decode', 'crf_log_likelihood',
-           'crf_log_partition', 'crf_marginals', 'cross_entropy', 'dot_scores', 'gates', 'hard_weights', 'last_step',
-           'linear_attend', 'linear_attend_step', 'linear_recurrence', 'linear_state', 'lstm_step_backward',
-           'lstm_step_forward', 'make_cell', 'mask_steps', 'max_step', 'mean_step', 'recur', 'relative_buckets', 'rotary_rates', 'rotate',
-           'scaled_dot_scores', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'valid_steps',
-           'weigh']
+__all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'EIGHT_BITS', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'Mask', 'MinGRU',
+           'MinLSTM', 'Orthogonal', 'PeepholeLSTM', 'ProjectedLSTM', 'Quantised', 'ResetBeforeGRU', 'Transitions',
+           'additive_scores', 'advance', 'alibi_bias', 'alibi_slopes', 'attend', 'bilinear_scores', 'causal_mask',
+           'crf_decode', 'crf_log_likelihood', 'crf_log_partition', 'crf_marginals', 'cross_entropy', 'dot_scores',
+           'earlier_step', 'gates', 'hard_weights', 'last_inputs', 'last_step', 'linear_attend', 'linear_attend_step',
+           'linear_recurrence', 'linear_state', 'lstm_step_backward', 'lstm_step_forward', 'make_cell', 'mask_steps',
+           'max_step', 'mean_step', 'mix_experts', 'multiply_quantised', 'quantise', 'recur', 'relative_buckets',
+           'rotary_rates', 'rotate', 'scaled_dot_scores', 'segment_starts', 'selective_scan',
+           'selective_state', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'valid_steps', 'weigh', 'wkv',
+           'wkv_state']

@@ -5,18 +5,18 @@ Shapes: B rows, T queries, S keys, H heads of queries, G heads of keys, K width 
 """
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import PartitionSpec
 
+from seqjax.ops.devices import cut_axes, row_axes
 from seqjax.ops.masks import Mask
 
 LANES = 128  # a TPU computes with so many numbers at once: the kernel wants T and S in multiples of it
 BLOCKS = LANES, 2 * LANES, 4 * LANES  # steps in a block: the largest that divides
 NOBODY = -2 ** 31  # the id of keys that no query sees
-ROWS, HEADS = ('data', 'fsdp'), 'tensor'  # the axes of a mesh that rows and heads are cut along
+HEADS = 'tensor'  # the axis of a mesh that heads are cut along
 
 
 def cudnn_can(query, key, value, mask, bias, dropout):
@@ -82,14 +82,10 @@ def _on_every_device(function, query, key):
 
     The compiler cuts everything else along the mesh by itself, but not a kernel.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    cut = {name: mesh.shape[name] for name, kind in zip(mesh.axis_names, mesh.axis_types)
-           if kind == AxisType.Auto and mesh.shape[name] > 1}
+    cut = cut_axes()
     if not cut:
         return function
-    rows = tuple(name for name in ROWS if name in cut)
-    if query.shape[0] % math.prod(cut[name] for name in rows):
-        rows = ()
+    rows = row_axes(cut, query.shape[0])
     heads = HEADS if HEADS in cut and key.shape[2] % cut[HEADS] == 0 else None
     arrays, ids = PartitionSpec(rows, None, heads), PartitionSpec(rows)
     return jax.shard_map(function, in_specs=(arrays, arrays, arrays, ids, ids), out_specs=arrays, check_vma=False)

@@ -1,6 +1,7 @@
 """Meshes, the table of logical axes, strategies and multi-process start.
 
-The only place that knows PartitionSpec, but for one: a kernel, which no compiler cuts, is cut in `ops.accelerator_attention`.
+The only place that knows PartitionSpec, but for two: what no compiler cuts, or not well, is cut in `ops.accelerator_attention`
+and in `ops.experts`.
 """
 
 from seqjax.parallel.memory import keep_freed_memory

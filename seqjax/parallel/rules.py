@@ -12,7 +12,7 @@ RULES = {
     'mlp': 'tensor',
     'vocab': None,
     'layers': None,
-    'experts': 'tensor',
+    'experts': None,  # each is cut along 'mlp': see `ops.mix_experts`
 }
 ROWS = ('carry',)  # the parts of a training state that have a row for every row of the batch
 

@@ -10,6 +10,7 @@ import sys
 import jax
 import numpy as np
 
+from seqjax import config as configs
 from seqjax.errors import UserError
 from seqjax.train import files
 from seqjax.train.checkpoints import Checkpoints
@@ -31,6 +32,7 @@ def average(config, workdir, last):
         raise UserError(f'--mode=average: is done by one process and not by {jax.process_count()}; leave out --coordinator')
     if last < 2:
         raise UserError(f'--last={last}: a mean is that of at least 2 checkpoints')
+    configs.refuse_quantised(config, '--mode=average is about')
     run = open_run(config, workdir)
     checkpoints = Checkpoints(run.checkpoints)
     latest = checkpoints.steps()[-config.train.keep_latest:]  # what is older was kept for its score

@@ -46,6 +46,8 @@ def _check(variants, directory):
     """Refuses what cannot be measured here, before anything is."""
     if jax.process_count() > 1:
         raise UserError(f'--mode=cost: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    for config in variants.values():
+        configs.refuse_quantised(config, '--mode=cost measures')
     if len(variants) > 1:
         return check_variants(variants, directory)
     config, = variants.values()

@@ -105,6 +105,8 @@ def make_decoded(config, dataset):
     """The Decoded of a translation; None for other tasks, and where several processes share the work."""
     if configs.task_name(config) != 'translation':
         return None
+    configs.refuse_unread(config, ('prefix', 'exact'), 'is for --mode=generate --input=FILE, and not for answers that are '
+                          'compared with references; write')
     if jax.process_count() > 1:
         if config.train.decode_rows:
             raise FieldError('config.train.decode_rows', config.train.decode_rows, 'decoding is done by one process and not '

@@ -43,6 +43,7 @@ def describe(config, run=None):
     Where config.vocabulary says how many there are no data is read, and rows have config.data.sequence_length steps.
     """
     configs.validate(config)
+    configs.refuse_quantised(config, '--mode=describe is about')
     sizes = {axis: config.parallel[axis] for axis in parallel.AXES}
     mesh = configs.with_prefix('config', lambda: parallel.abstract_mesh(**sizes))
     strategy = configs.with_prefix('config', lambda: parallel.STRATEGIES[config.parallel.strategy](mesh))

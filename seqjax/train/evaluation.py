@@ -136,6 +136,8 @@ def _changed(config, saved):
     if configs.task_name(config) == 'translation':
         unread = UNREAD if options.sample else (*UNREAD, *OF_DRAWS)
         changed = {field: value for field, value in options.items() if field not in unread and value != saved.decode[field]}
+    if config.quantise.weights:
+        changed |= dict(config.quantise)
     if config.data.split == 'validation' and config.train.eval_batches != saved.train.eval_batches:
         changed['eval_batches'] = config.train.eval_batches
     return changed

@@ -12,16 +12,18 @@ from seqjax.decode.translate import answer_batch
 from seqjax.special_tokens import END, START
 
 
-def explain_row(models, params, encoding, row, search, directory, number):
-    """Writes directory/NUMBER_beam.svg and, of models with attention, directory/NUMBER_alignment.png. row: source tokens.
+def explain_row(models, params, encoding, row, search, directory, number, prefix=()):
+    """Writes directory/NUMBER_beam.svg and, of models with attention, directory/NUMBER_alignment.png. row: source tokens;
+    prefix: target tokens that the answer begins with.
 
     Where the search has found no answer there is nothing to show.
     """
     shape = next((shape for shape in decode.SHAPES if shape >= len(row)), len(row))
     inputs, lengths = np.pad(row, (0, shape - len(row)))[None], np.array([len(row)], np.int32)
-    limits, numbers = np.array([search.limit(len(row))], np.int32), np.zeros(1, np.int32)
-    found, trace = jax.device_get(answer_batch(models, search, search.limit(shape), START, END, params, inputs, lengths,
-                                               limits, numbers, jax.random.key(0), trace=True))
+    limits, numbers = np.array([search.limit(len(row), len(prefix))], np.int32), np.zeros(1, np.int32)
+    given = decode.Prefix(np.asarray(prefix, np.int32)[None], np.array([len(prefix)], np.int32)) if len(prefix) else None
+    found, trace = jax.device_get(answer_batch(models, search, search.limit(shape, len(prefix)), START, END, params, inputs,
+                                               lengths, limits, numbers, jax.random.key(0), given, trace=True))
     answer = found.tokens[0, 0, :found.lengths[0, 0]]
     if not len(answer):
         return

@@ -1,7 +1,8 @@
 """Writes a trained run as files that need none of its code, for `interop.load_exported` or any reader of StableHLO:
 
     model.stablehlo          the evaluation's forward pass, as `jax.export` writes it; the parameters are arguments
-    parameters.safetensors   the running average where there is one, adapters merged; names are paths
+    parameters.safetensors   the running average where there is one, adapters merged, in 8 bits if config.quantise says so; names
+                             are paths
     signature.json           inputs and outputs with shapes and dtypes, the task, the hash of every file
     tokenizer.json or encoding.json      how text becomes numbers
 
@@ -15,7 +16,7 @@ import shutil
 import sys
 from typing import Any
 
-from flax import linen, traverse_util
+from flax import linen
 import jax
 from jax import export
 import jax.numpy as jnp
@@ -46,13 +47,15 @@ def export_run(config, workdir, checkpoint='latest', report=lambda text: print(t
     if jax.default_backend() != 'cpu':  # kernels that only this accelerator has would be part of the program
         raise UserError(f'--mode=export: is done on a CPU, for all platforms, and jax runs on {jax.default_backend()}; '
                         'set JAX_PLATFORMS=cpu')
+    if config.quantise.weights == 'float8':
+        raise FieldError('config.quantise.weights', 'float8', "numpy's reader of safetensors knows no such numbers; write 'int8'")
     check_flatbuffers()
     run = open_run(config, workdir)
     how = _encoding(run)
     step, _ = find_checkpoint(run, checkpoint)
     if run.read('average.json') is None and finished(run.saved_config(), run.path) is None:
         raise UserError(f'--workdir={run.path}: the run is not finished; the command that started it goes on with it')
-    model, params = load_model(run.path, str(step))
+    model, params = load_model(run.path, str(step), **config.quantise)
     task = tasks.build(configs.task_name(config), model, **(how.for_task() if how else {}))
     call = make_call(config, task, how)
     program = lower(call, params, report)
@@ -103,9 +106,8 @@ class Call:
     inputs: dict
     longest: dict
 
-    def __call__(self, parameters, inputs):
-        """parameters: {path: array}. What is not whole is float32, whatever the model computes in."""
-        params = traverse_util.unflatten_dict(parameters, sep='/')
+    def __call__(self, params, inputs):
+        """What is not whole is float32, whatever the model computes in."""
         with linen.intercept_methods(_attend_plainly):
             outputs = self.forward(params, **inputs)
         return {name: y.astype(jnp.float32) if jnp.issubdtype(y.dtype, jnp.floating) else y for name, y in outputs.items()}
@@ -204,9 +206,17 @@ def _attend_plainly(method, arguments, options, context):
 # ------------------------------------------------------------------------------------------------------------ The program
 
 def lower(call, params, report):
-    """The `jax.export.Exported` of a Call for all of PLATFORMS that it can be lowered for; report: told of the others."""
+    """The `jax.export.Exported` of a Call for all of PLATFORMS that it can be lowered for; report: told of the others.
+
+    It takes {path: array} and not the tree: what reads it knows of no class that is in the tree.
+    """
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), paths.by_path(params))
-    lowered = lambda platforms: export.export(jax.jit(call), platforms=platforms)(shapes, call.arguments())
+    names, structure = paths.parameter_paths(params), jax.tree.structure(params)
+
+    def by_name(parameters, inputs):
+        return call(jax.tree.unflatten(structure, [parameters[name] for name in names]), inputs)
+
+    lowered = lambda platforms: export.export(jax.jit(by_name), platforms=platforms)(shapes, call.arguments())
     try:
         return lowered(PLATFORMS)
     except (NotImplementedError, ValueError):  # of one platform; which one is found out below

@@ -34,6 +34,7 @@ class Interrupted(Exception):
 def train(config, workdir):
     """Trains what `config` describes in `workdir`, from its newest checkpoint on, and returns the final metrics."""
     configs.validate(config)
+    configs.refuse_quantised(config, 'training changes')
     _check_split(config)
     run, lead = RunDirectory(workdir), jax.process_index() == 0
     run.check(config)

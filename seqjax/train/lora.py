@@ -125,16 +125,8 @@ def make_lora(options, params, projections):
 
 def find_projections(init):
     """(what init() returns, as shapes; {path of a kernel: (axes summed over, axes made)}, as its `nn.Projection` says)."""
-    found = {}
-
-    def listen(call, arguments, options, context):
-        module = context.module
-        if isinstance(module, nn.Projection) and context.method_name == '__call__':
-            found['/'.join((*module.path, 'kernel'))] = module.contract, len(module.features)
-        return call(*arguments, **options)
-
-    with linen.intercept_methods(listen):
-        return jax.eval_shape(init), found
+    return paths.of_modules(init, lambda module: (
+        {'kernel': (module.contract, len(module.features))} if isinstance(module, nn.Projection) else {}))
 
 
 def _axes(path, shape, projection):

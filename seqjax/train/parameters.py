@@ -1,4 +1,4 @@
-"""The parameters of a run: what a checkpoint holds of them, and the plain tree that the model computes with."""
+"""The parameters of a run: what a checkpoint holds of them, and the tree that the model computes with."""
 
 import dataclasses
 import functools
@@ -8,7 +8,7 @@ from flax.core import meta
 import jax
 
 from seqjax import config as configs
-from seqjax.train import freezing, lora, optimizers, paths
+from seqjax.train import freezing, lora, optimizers, paths, quantisation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,13 +16,15 @@ class Parameters:
     """How the parameters of a run are made and used.
 
     boxed: their shapes, dtypes and named axes. frozen: patterns over the paths of those that are not trained, see
-    `freezing`. adapters: a `lora.LoRA`, or None.
+    `freezing`. adapters: a `lora.LoRA`, or None. rounded: writes those that the model computes with in 8 bits, see
+    `quantisation`, or does nothing.
     """
 
     init: Any  # key -> those of the model, before anything is learned
     boxed: Any
     frozen: tuple
     adapters: Any
+    rounded: Any = lambda params: params
 
     def create(self, key, taken=None):
         """All of them before the first step. taken: {path: array} of those that do not start anew."""
@@ -32,7 +34,7 @@ class Parameters:
 
     def merge(self, params):
         """The tree that the model computes with."""
-        return self.adapters.merge(params) if self.adapters else params
+        return self.rounded(self.adapters.merge(params) if self.adapters else params)
 
     @property
     def abstract(self):
@@ -56,6 +58,10 @@ def make_parameters(config, task, sample):
     if adapters:
         boxed, frozen = adapters.add_axes(boxed), (*lora.FROZEN, *frozen)
     made = Parameters(functools.partial(task.plain_init, batch=sample), boxed, frozen, adapters)
+    if config.quantise.weights:
+        summed = quantisation.find_summed_axes(lambda: task.init(jax.random.key(0), sample))
+        rounded = functools.partial(quantisation.with_eight_bits, summed=summed, **config.quantise)
+        made = dataclasses.replace(made, rounded=jax.jit(rounded))
     configs.with_prefix('config', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
     configs.with_prefix('config', lambda: optimizers.check_rates(config.optimizer, made.abstract))
     return made

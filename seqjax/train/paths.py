@@ -3,6 +3,7 @@
 import collections
 import fnmatch
 
+from flax import linen
 import jax
 
 
@@ -20,6 +21,22 @@ def by_path(params):
 def map_paths(function, tree):
     """function('decoder/block_0/attention/query/kernel', leaf) over the leaves of a tree of parameters."""
     return jax.tree_util.tree_map_with_path(lambda path, leaf: function(_name(path), leaf), tree)
+
+
+def of_modules(init, describe):
+    """(what init() returns, as shapes; {path: what describe(module) says of the parameter}) of the modules that init calls.
+
+    describe(module) returns {name of a parameter: anything}.
+    """
+    found = {}
+
+    def listen(call, arguments, options, context):
+        if context.method_name == '__call__':
+            found.update({'/'.join((*context.module.path, name)): said for name, said in describe(context.module).items()})
+        return call(*arguments, **options)
+
+    with linen.intercept_methods(listen):
+        return jax.eval_shape(lambda: init()), found  # a function of its own: jax would not call the same one again
 
 
 def parse(text):

@@ -10,7 +10,7 @@ from seqjax import decode
 from seqjax.data import batching
 from seqjax.data.examples import Example
 from seqjax.data.tokenizers import BPETokenizer
-from seqjax.errors import FieldError, UserError
+from seqjax.errors import FieldError, UserError, with_prefix
 from seqjax.special_tokens import END
 from seqjax.train.experiment import make_task
 from seqjax.train.explain import explain_row, pictures
@@ -33,7 +33,8 @@ def translate(config, workdir, lines, checkpoint='latest', *, ensemble=(), expla
     """
     _check(config, explain)
     run, encoding, first = open_translator('generate', config, workdir, checkpoint)
-    members = [first, *(_same_words(encoding, path, checkpoint) for path in ensemble)]
+    prefix = _prefix(config.decode, encoding)
+    members = [first, *(_same_words(encoding, config.quantise, path, checkpoint) for path in ensemble)]
     models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
     search, shapes, key = configs.search(config), _shapes(config.data.max_length), jax.random.key(config.decode.seed)
     noticed, done, drawn = Noticed(), 0, run.path / 'explain'
@@ -42,15 +43,16 @@ def translate(config, workdir, lines, checkpoint='latest', *, ensemble=(), expla
     with ProgressBar('translate', None, unit='line') as bar:
         for some in pieces_of(lines):
             rows = [_rows(number, line, encoding, shapes[-1], noticed) for number, line in enumerate(some, done + 1)]
+            prefixes = [() if piece else prefix for of_line in rows for piece, _ in enumerate(of_line)]
             bar.update(done, '' if done else 'compiling')
-            answers = iter(decode.translate(models, params, [row for of_line in rows for row in of_line], search=search,
-                                            shapes=shapes, batch_size=config.decode.batch_size,
-                                            key=jax.random.fold_in(key, done), seen=bar.add))
+            answers = iter(with_prefix('config.decode', lambda: decode.translate(
+                models, params, [row for of_line in rows for row in of_line], search=search, shapes=shapes,
+                batch_size=config.decode.batch_size, key=jax.random.fold_in(key, done), seen=bar.add, prefixes=prefixes)))
             yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
             for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
                 for row in of_line[:1]:
                     bar.say(f'drawing how line {number} was translated')
-                    explain_row(models, params, encoding, row, search, drawn, number)
+                    explain_row(models, params, encoding, row, search, drawn, number, prefix)
             done += len(some)
             bar.update(done)
         for sentence in noticed.sentences():
@@ -64,6 +66,8 @@ def score_lines(config, workdir, lines, checkpoint='latest'):
 
     A line that is no such pair gets a null and the reason. At the end it is said what was unusual about the lines.
     """
+    configs.refuse_unread(config, ('prefix', 'exact'), 'is for answers that are written, and --mode=score measures those that '
+                          'are given; write')
     _, encoding, restore = open_translator('score', config, workdir, checkpoint)
     model, params = restore()
     score = functools.partial(jax.jit(functools.partial(decode.score_pairs, model)), params)
@@ -96,11 +100,13 @@ def open_translator(mode, config, workdir, checkpoint='latest'):
     return run, encoding, restore
 
 
-def _same_words(encoding, path, checkpoint):
-    """What restores another run, which must know the same words."""
+def _same_words(encoding, quantise, path, checkpoint):
+    """What restores another run, which must know the same words. quantise: in how many bits, as config.quantise says."""
     run = RunDirectory(path)
     try:
-        _, theirs, restore = open_translator('generate', run.saved_config(), path, checkpoint)
+        saved = run.saved_config()
+        saved.quantise.update(quantise)
+        _, theirs, restore = open_translator('generate', saved, path, checkpoint)
     except UserError as error:
         reason = str(error).removeprefix(f'--workdir={run.path}: ').partition('; use --mode=')[0]
         raise UserError(f'--ensemble={run.path}: {reason}') from None
@@ -124,6 +130,22 @@ def _check(config, explain):
     if explain and options.sample:
         raise UserError('--explain: shows how an answer was searched for, and config.decode.sample=True draws it; leave out '
                         'one of them')
+    if explain and options.exact:
+        raise UserError('--explain: shows what a beam thought of, and config.decode.exact=True has none; leave out one of them')
+
+
+def _prefix(options, encoding):
+    """The tokens that every answer begins with."""
+    try:
+        tokens = encoding.prefix(options.prefix)
+    except UserError as error:
+        raise FieldError('config.decode.prefix', options.prefix, f'{error}; write what was learned') from None
+    if options.prefix and not len(tokens):
+        raise FieldError('config.decode.prefix', options.prefix, "has no token to begin with; write ''")
+    if len(tokens) >= options.max_new_tokens:
+        raise FieldError('config.decode.prefix', options.prefix, f'has {len(tokens)} tokens, and an answer at most '
+                         f'config.decode.max_new_tokens={options.max_new_tokens}; write a shorter one, or allow more')
+    return tokens
 
 
 def _shapes(longest):

@@ -79,10 +79,14 @@ def test_where_platforms_differ_the_way_of_all_others_counts():
     assert matmul_flops(jax.jit(chosen), shape(D, K), shape(K, K)) == 2 * D * K * K
 
 
-def test_products_that_cannot_be_seen_are_refused():
-    with pytest.raises(UserError, match="the products inside of 'ragged_dot_general' cannot be counted"):
-        matmul_flops(jax.lax.ragged_dot, shape(D, K), shape(2, K, N), shape(2, dtype=jnp.int32))
+def test_of_groups_every_row_meets_one_kernel():
+    groups = shape(D, K), shape(3, K, N), shape(3, dtype=jnp.int32)
+    assert matmul_flops(jax.lax.ragged_dot, *groups) == 2 * D * K * N
+    loss = lambda x, kernels, sizes: jax.lax.ragged_dot(x, kernels, sizes).sum()
+    assert matmul_flops(jax.value_and_grad(loss, (0, 1)), *groups) == 3 * 2 * D * K * N
 
+
+def test_products_that_cannot_be_seen_are_refused():
     def kernel(x, out):
         out[...] = x[...] @ x[...]
 

@@ -175,3 +175,17 @@ def test_what_cannot_be_learned_is_refused(changed, sentence):
     with pytest.raises(FieldError) as caught:
         learn(**changed)
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_a_beginning_is_the_tokens_of_a_text_without_an_end(kind):
+    made = learn(tokenizer=kind, lowercase=True)
+    assert made.prefix('A dog').tolist() == made.target('a dog')[:-1].tolist()
+    assert made.text(made.prefix('A dog')) == 'a dog' and made.prefix('').tolist() == []
+    if kind in ('byte', 'bpe'):
+        assert made.text(made.prefix('Łódź 🚲')) == 'łódź 🚲'  # nothing is unknown
+        return
+    with pytest.raises(UserError) as caught:
+        made.prefix('a Żaba a Żaba')
+    unknown = "'żaba'" if kind == 'word' else "'ż', 'b'"
+    assert str(caught.value) == f'the answers of the run have no {unknown}'

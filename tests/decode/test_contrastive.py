@@ -17,7 +17,9 @@ from tests.reference.parameters import random_parameters
 from tests.tiny import tiny_config
 
 V, C, NEW, K = 13, 8, 19, 4
-FIELDS = {'gpt': dict(width=8, depth=1, heads=2), 'recurrent': dict(width=8, cell='gru')}
+FIELDS = {'gpt': dict(width=8, depth=1, heads=2), 'recurrent': dict(width=8, cell='gru'), 'mamba': dict(width=8, depth=1),
+          'rwkv': dict(width=8, depth=1)}
+SEEDS = {'gpt': 2, 'recurrent': 2, 'mamba': 2, 'rwkv': 16}
 PROMPTS = [np.random.default_rng(length).integers(0, V, length) for length in (1, 5, 13)]  # shorter than the context, and longer
 both_models = pytest.mark.parametrize('name', FIELDS)
 
@@ -25,7 +27,7 @@ both_models = pytest.mark.parametrize('name', FIELDS)
 @functools.cache
 def make(name):
     model = models.build(name, vocabulary=V, context_length=C, **FIELDS[name])
-    return model, random_parameters(model, np.zeros((1, 1), np.int32), seed=2, scale=1)
+    return model, random_parameters(model, np.zeros((1, 1), np.int32), seed=SEEDS[name], scale=1)
 
 
 def search(name, prompts=PROMPTS, k=K, alpha=0.6, max_new_tokens=NEW, **options):

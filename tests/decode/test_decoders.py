@@ -18,8 +18,9 @@ B, S, T, V, K, END = 4, 5, 4, 6, 3, 3
 RNG = np.random.default_rng(0)
 LENGTHS = np.int32([5, 1, 3, 2])
 INPUTS = np.where(np.arange(S) < LENGTHS[:, None], RNG.integers(1, V, (B, S)), 0).astype(np.int32)
-FIELDS = {'gpt': dict(width=8, depth=1, heads=2), 'recurrent': dict(width=8), 'seq2seq': dict(width=8)}
-SEEDS = {'gpt': 0, 'recurrent': 0, 'seq2seq': 1}
+FIELDS = {'gpt': dict(width=8, depth=1, heads=2), 'recurrent': dict(width=8), 'mamba': dict(width=8, depth=1),
+          'rwkv': dict(width=8, depth=2, scan=True), 'seq2seq': dict(width=8)}
+SEEDS = {'gpt': 0, 'recurrent': 0, 'mamba': 0, 'rwkv': 0, 'seq2seq': 1}
 every_model = pytest.mark.parametrize('name', FIELDS)
 
 

@@ -14,9 +14,10 @@ from tests.reference import generation as reference
 from tests.reference.parameters import random_parameters
 
 V, C, NEW = 13, 8, 29
-FIELDS = {'gpt': dict(width=8, depth=1, heads=2, bias=False), 'recurrent': dict(width=8, depth=1)}
+FIELDS = {'gpt': dict(width=8, depth=1, heads=2, bias=False), 'recurrent': dict(width=8, depth=1),
+          'mamba': dict(width=8, depth=1), 'rwkv': dict(width=8, depth=2, scan=True)}
 SAMPLERS = {'greedy': Sampler(0), 'sampled': Sampler(8.0, top_k=11, top_p=0.98)}
-SEEDS = {'gpt': 3, 'recurrent': 39}
+SEEDS = {'gpt': 3, 'recurrent': 39, 'mamba': 0, 'rwkv': 1}
 KEY = jax.random.key(5)
 both_models = pytest.mark.parametrize('name', FIELDS)
 both_samplers = pytest.mark.parametrize('sampler', SAMPLERS.values(), ids=SAMPLERS)

@@ -1,6 +1,7 @@
 """Many rows at a time against each row by itself."""
 
 import functools
+import importlib
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ from seqjax.decode.translate import answer_batch
 from seqjax.errors import FieldError
 from tests.reference.parameters import random_parameters
 
+module = importlib.import_module('seqjax.decode.translate')  # decode.translate is the function
 V, END, SHAPES = 7, 3, (4, 8)
 RNG = np.random.default_rng(0)
 ROWS = [RNG.integers(4, V, length).astype(np.int32) for length in (3, 8, 1, 4, 0, 5, 2, 7, 3, 6, 4)]
@@ -142,3 +144,50 @@ def test_impossible_searches_are_refused(fields, sentence):
     with pytest.raises(FieldError) as error:
         Search(**fields)
     assert str(error.value) == sentence
+
+
+# ------------------------------------------------------------------------------------------------ prefixes, exact search
+
+PREFIXES = [np.int32(prefix) for prefix in ([5], [], [4, 6, 4], [6], [4], [], [6, 6], [5], [], [4, 4, 5], [6])]
+
+
+@pytest.mark.parametrize('search', [Search(beam=2, n_best=2, length_margin=1), Search(sampler=Sampler(top_k=2), length_margin=1)],
+                         ids=['beam', 'drawn'])
+def test_every_answer_begins_with_the_prefix_of_its_row(search):
+    options = dict(search=search, key=jax.random.key(0), shapes=(8,))
+    found, free = run(prefixes=PREFIXES, **options), run(**options)
+    for row, prefix, answers in zip(ROWS, PREFIXES, found):
+        assert len(answers) == (search.n_best if len(row) else 0)
+        for answer in answers:
+            assert answer.tokens[:len(prefix)].tolist() == prefix.tolist()
+            assert len(answer.tokens) <= search.limit(len(row)) + len(prefix)
+    same = [n for n, prefix in enumerate(PREFIXES) if not len(prefix)]
+    assert_same([found[n] for n in same], [free[n] for n in same])
+    assert sum(answers[0].tokens.tolist() != others[0].tokens.tolist() for answers, others in zip(found, free) if others) > 2
+
+
+def test_a_prefix_that_leaves_no_room_is_refused():
+    with pytest.raises(ValueError, match='^a prefix has 3 tokens, and an answer at most 3; raise max_length$'):
+        run(search=Search(max_length=3), prefixes=PREFIXES)
+
+
+def test_an_exact_search_finds_what_a_beam_of_everything_finds():
+    models, params = zip(make(), make(1))
+    options = dict(n_best=3, max_length=3, length_penalty=0.6, no_repeat=1)
+    exact, everything = (translate(models, params, ROWS[:4], search=search, shapes=(8,), prefixes=PREFIXES[4:8], batch_size=4)
+                         for search in (Search(exact=True, **options), Search(beam=V ** 2, **options)))
+    assert_same(exact, everything)
+    assert len({tuple(answers[0].tokens.tolist()) for answers in exact}) > 2
+
+
+def test_where_there_is_too_much_to_search_it_is_said(monkeypatch):
+    monkeypatch.setattr(module, 'EXACT_STEPS', 3)
+    with pytest.raises(FieldError) as caught:
+        run(ROWS[:1], Search(exact=True, max_length=9))
+    assert str(caught.value) == (
+        'exact=True: there is too much to search: 3 beginnings of answers to a row of 3 tokens do not show the best one, of up '
+        'to 9 tokens out of 7; write false and search with a beam, or make it easier with length_penalty=0 or a smaller '
+        'max_new_tokens')
+    monkeypatch.setattr(module, 'EXACT_WAYS', 2 * V)  # what is kept is bounded, too
+    with pytest.raises(FieldError, match='^exact=True: there is too much to search: 2 beginnings of '):
+        run(ROWS[:1], Search(exact=True, max_length=9))

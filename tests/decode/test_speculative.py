@@ -155,6 +155,7 @@ CANNOT = "cannot take back tokens that it has read; speculative sampling is for 
 
 @pytest.mark.parametrize('target, draft, options, sentence', [
     (lambda: make('recurrent'), DRAFT, {}, f"model='RecurrentLanguageModel': {CANNOT}"),
+    (TARGET, lambda: make('mamba', depth=1), {}, f"draft='Mamba': {CANNOT}"),
     (TARGET, lambda: make(heads=2, depth=1, attention='linear'), {}, f"draft='GPT': {CANNOT}"),
     (TARGET, lambda: DRAFT(vocabulary=V + 1), {}, f"draft='Llama': has 8 tokens, and the model has {V}; they must have the same"),
     (TARGET, DRAFT, dict(draft_tokens=0), 'draft_tokens=0: must be at least 1'),

@@ -20,6 +20,9 @@ LLAMA = dict(vocab_size=V, max_position_embeddings=24, hidden_size=16, num_hidde
              intermediate_size=20, bos_token_id=0, eos_token_id=1)
 BERT = dict(vocab_size=V, max_position_embeddings=24, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20)
 T5 = dict(vocab_size=V, d_model=12, d_kv=5, d_ff=20, num_layers=2, num_heads=3, decoder_start_token_id=0)
+MIXTRAL = dict(LLAMA, num_local_experts=3)
+MAMBA = dict(vocab_size=V, hidden_size=12, num_hidden_layers=2, state_size=5, time_step_rank=3)
+RWKV = dict(vocab_size=V, hidden_size=12, num_hidden_layers=2)
 LLAMA3 = dict(rope_type='llama3', rope_theta=500.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 
@@ -44,7 +47,18 @@ CASES = {  # a class of transformers, and its config
     't5 untied': ('T5ForConditionalGeneration', dict(T5, num_layers=1, feed_forward_proj='gated-silu', tie_word_embeddings=False)),
     't5 headless': ('T5Model', dict(T5, num_layers=1)),
     't5 encoder': ('T5EncoderModel', dict(T5, feed_forward_proj='gelu')),
+    'mixtral': ('MixtralForCausalLM', dict(MIXTRAL, num_key_value_heads=2, sliding_window=3)),
+    'mixtral tied': ('MixtralForCausalLM', dict(MIXTRAL, num_key_value_heads=4, num_experts_per_tok=1, tie_word_embeddings=True)),
+    'mixtral headless': ('MixtralModel', dict(MIXTRAL, num_key_value_heads=1, num_hidden_layers=1, num_experts_per_tok=3)),
+    'mamba': ('MambaForCausalLM', MAMBA),
+    'mamba untied': ('MambaForCausalLM', dict(MAMBA, use_bias=True, use_conv_bias=False, conv_kernel=3, expand=3,
+                                              time_step_rank='auto', layer_norm_epsilon=1e-3, tie_word_embeddings=False)),
+    'mamba headless': ('MambaModel', dict(MAMBA, num_hidden_layers=1)),
+    'rwkv': ('RwkvForCausalLM', RWKV),
+    'rwkv tied': ('RwkvForCausalLM', dict(RWKV, intermediate_size=20, tie_word_embeddings=True)),
+    'rwkv headless': ('RwkvModel', RWKV),
 }
+CARRYING = ('mamba', 'rwkv')  # they carry a state, from which only the ends of rows can be left out
 
 MASK = np.array([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1, 0], [1, 1, 1, 0, 0, 0, 0]])  # any pattern
 RIGHT = np.array([[1] * n + [0] * (T - n) for n in (4, 7, 1, 6)])
@@ -114,7 +128,8 @@ def assert_same(ours, theirs, mask, source=None):
 # -------------------------------------------------------------------------------------------------------------- Outputs
 
 def test_outputs_equal_those_of_transformers_under_any_mask(case):
-    for mask in (MASK, RIGHT) if case.name in ('gpt2', 'llama', 'bert', 't5') else (MASK,):  # two ways through the code
+    masks = (MASK, RIGHT) if case.name in ('gpt2', 'llama', 'bert', 't5') else (MASK,)  # two ways through the code
+    for mask in (RIGHT,) if case.name.startswith(CARRYING) else masks:
         inputs = inputs_for(case, input_ids=IDS, attention_mask=mask)
         of_answers = np.ones((4, S)) if 'decoder_input_ids' in inputs else mask
         assert_same(case.ours.apply(**inputs), run(case.theirs, **inputs), of_answers, mask)
@@ -239,6 +254,10 @@ OURS = {
     'gpt without biases': models.GPT(V, context_length=24, width=12, depth=2, heads=3, dropout=0.1),
     'scanned llama': models.Llama(V, context_length=24, width=12, depth=2, heads=6, key_heads=2, head_width=4, feed_forward=10,
                                   rotary_factor=2.0, scan=True),
+    'scanned mixtral': models.Llama(V, context_length=24, width=12, depth=2, heads=3, feed_forward=20, experts=3, window=4,
+                                    scan=True),
+    'scanned mamba': models.Mamba(V, width=12, depth=2, bias=True, scan=True),
+    'rwkv': models.RWKV(V, width=12, depth=2, feed_forward=20),
     'bert': models.BERT(V, context_length=24, width=12, depth=1, heads=3, tie=False),
     'bert for labels': models.BERT(V, context_length=24, width=12, depth=1, heads=3, outputs=3, per_step=True),
     't5 1.1': models.T5(V, width=12, depth=1, decoder_depth=2, heads=3, shared=True, gated=True, activation='gelu_tanh', tie=False),
@@ -283,7 +302,7 @@ def generated(model, prompt, count, **inputs):
                               **{name: torch.tensor(value) for name, value in inputs.items()})[0].numpy()
 
 
-@pytest.mark.parametrize('case', ['gpt2', 'llama'], indirect=True)
+@pytest.mark.parametrize('case', ['gpt2', 'llama', 'mixtral', 'mamba', 'rwkv tied'], indirect=True)
 def test_language_models_write_what_transformers_writes(case):
     prompts = [row[:n] for row, n in zip(IDS, (3, 7, 1, 5))]
     written = decode.generate(case.ours.model, case.ours.variables['params'], prompts, key=jax.random.key(0), max_new_tokens=8,

@@ -15,7 +15,9 @@ TOKENS = np.zeros((1, 2), np.int32)
 MODEL = models.GPT(11, context_length=6, width=4, depth=1, heads=2, bias=True)
 OTHERS = {'llama': models.Llama(11, context_length=6, width=4, depth=1, heads=2),
           'bert': models.BERT(11, context_length=6, width=4, depth=1, heads=2),
-          't5': models.T5(11, width=4, depth=1, heads=2, shared=True)}
+          'mixtral': models.Llama(11, context_length=6, width=4, depth=1, heads=2, experts=2, experts_chosen=1),
+          't5': models.T5(11, width=4, depth=1, heads=2, shared=True),
+          'mamba': models.Mamba(11, width=4, depth=1), 'rwkv': models.RWKV(11, width=4, depth=2)}
 
 
 def write(directory, model=MODEL):
@@ -125,6 +127,21 @@ def test_a_tensor_that_is_there_twice_or_differs_from_what_it_repeats(tmp_path):
     assert lines(tmp_path / 't5') == ['encoder.embed_tokens.weight: differs from shared.weight, which it should repeat']
 
 
+def test_tensors_of_networks_that_carry_a_state_are_listed_too(tmp_path):
+    def change(tensors):
+        tensors['backbone.layers.0.mixer.conv1d.weight'] = tensors['backbone.layers.0.mixer.conv1d.weight'][:, 0]
+        tensors['backbone.layers.0.mixer.A_log'] = tensors['backbone.layers.0.mixer.A_log'].T.copy()
+        del tensors['backbone.layers.0.mixer.dt_proj.bias']
+
+    change_tensors(write(tmp_path / 'mamba', OTHERS['mamba']), change)
+    assert sorted(lines(tmp_path / 'mamba')) == [
+        'backbone.layers.0.mixer.A_log [16, 8]: expected [8, 16]',
+        'backbone.layers.0.mixer.conv1d.weight [8, 4]: expected [8, 1, 4]',
+        'missing: backbone.layers.0.mixer.dt_proj.bias [8]']
+    change_tensors(write(tmp_path / 'rwkv', OTHERS['rwkv']), lambda tensors: tensors.pop('rwkv.blocks.1.attention.time_mix_key'))
+    assert lines(tmp_path / 'rwkv') == ['missing: rwkv.blocks.1.attention.time_mix_key [1, 1, 4]']
+
+
 def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
     change_tensors(write(tmp_path, OTHERS['llama']), lambda tensors: tensors.pop('lm_head.weight'))
     assert lines(tmp_path) == ['missing: lm_head.weight [11, 4]']
@@ -134,9 +151,13 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
 
 @pytest.mark.parametrize('kind, changes, problem', [
     ('gpt2', dict(model_type='gtp2'), "model_type='gtp2': did you mean 'gpt2'?"),
-    ('gpt2', dict(model_type=None), "model_type=None: choose one of: bert, gpt2, llama, t5"),
+    ('gpt2', dict(model_type=None), "model_type=None: choose one of: bert, gpt2, llama, mamba, mixtral, rwkv, t5"),
     ('gpt2', dict(architectures=['GPT2ForSequenceClassification']), "architectures=['GPT2ForSequenceClassification']: choose one of: "
      'GPT2LMHeadModel, GPT2Model'),
+    ('mixtral', dict(router_jitter_noise=0.1), 'router_jitter_noise=0.1: what chooses the experts is not disturbed here'),
+    ('mixtral', dict(output_router_logits=True), 'output_router_logits=True: what the experts were chosen by is no output here'),
+    ('mixtral', dict(sliding_window=0), 'sliding_window=0: must be a number of at least 1'),
+    ('mixtral', dict(num_experts_per_tok=3), 'as experts_chosen of Llama here: experts_chosen=3: must be at least 1 and at most experts=2'),
     ('gpt2', dict(scale_attn_weights=False), 'scale_attn_weights=False: scores are always divided by sqrt(K) here'),
     ('gpt2', dict(scale_attn_by_inverse_layer_idx=True), 'scale_attn_by_inverse_layer_idx=True: scores of all layers have one scale here'),
     ('gpt2', dict(n_layer='2'), "n_layer='2': must be a number of at least 1"),
@@ -157,6 +178,10 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
     ('bert', dict(is_decoder=True), 'is_decoder=True: steps look both ways here'),
     ('t5', dict(feed_forward_proj='tanh', dense_act_fn=None), "feed_forward_proj='tanh': is no activation here; choose one of: gelu, "
      'gelu_accurate, gelu_fast, gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, relu, silu, swish'),
+    ('mamba', dict(hidden_act='gelu'), "hidden_act='gelu': what is convolved goes through 'silu' here"),
+    ('mamba', dict(conv_kernel=0), 'conv_kernel=0: must be a number of at least 1'),
+    ('rwkv', dict(attention_hidden_size=8), 'attention_hidden_size=8: is hidden_size=4 here'),
+    ('rwkv', dict(layer_norm_epsilon=1e-3), 'layer_norm_epsilon=0.001: all norms have 1e-5 here, as the last one has there'),
     ('t5', dict(feed_forward_proj='half-relu'), "feed_forward_proj='half-relu': must be an activation, or 'gated-' and an activation"),
 ])
 def test_an_option_that_is_not_there_is_named(tmp_path, kind, changes, problem):
@@ -174,7 +199,7 @@ def test_positions_may_be_said_twice(tmp_path):
 
 def test_a_config_that_says_nothing(tmp_path):
     (write(tmp_path) / 'config.json').write_text('{}')
-    assert lines(tmp_path) == ['config.json: model_type=None: choose one of: bert, gpt2, llama, t5']
+    assert lines(tmp_path) == ['config.json: model_type=None: choose one of: bert, gpt2, llama, mamba, mixtral, rwkv, t5']
 
 
 def test_sizes_that_make_no_model(tmp_path):
@@ -200,6 +225,9 @@ def test_a_type_that_nothing_computes_in(tmp_path):
     ('gpt2', dict(input_ids=TOKENS, attention_mask=TOKENS[:, :1]), r'attention_mask=\[1, 1\]: must be of 0 and 1, \[1, 2\]'),
     ('gpt2', dict(input_ids=TOKENS, position_ids=TOKENS + 6), 'position_ids=6: must be at least 0 and less than context_length=6'),
     ('bert', dict(input_ids=TOKENS, token_type_ids=TOKENS + 2), 'token_type_ids=2: must be at least 0 and less than typed=2'),
+    ('mamba', dict(input_ids=TOKENS, attention_mask=[[0, 1]]),
+     "attention_mask='...': MambaForCausalLM carries a state from step to step, and can leave out only the ends of rows"),
+    ('rwkv', dict(input_ids=TOKENS, position_ids=TOKENS), "position_ids='...': RwkvForCausalLM has no such input"),
     ('t5', dict(input_ids=TOKENS), 'decoder_input_ids=None: T5ForConditionalGeneration needs token numbers'),
 ])
 def test_inputs_that_make_no_sense_are_refused_by_their_names(tmp_path, kind, inputs, problem):
@@ -219,13 +247,19 @@ def test_what_transformers_has_no_option_for_is_listed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_experts_with_biases_are_not_those_of_mixtral(tmp_path):
+    model = models.Llama(11, context_length=6, width=4, depth=1, heads=2, experts=2, bias=True)
+    with pytest.raises(UserError, match='Llama cannot be written as mixtral:\n  bias=True: mixtral has only False'):
+        interop.to_hf(model, tmp_path, {'params': random_parameters(model, TOKENS)})
+
+
 def test_a_bert_that_is_not_told_which_text_a_step_is_of(tmp_path):
     with pytest.raises(UserError, match='type_vocab_size=0: must be a number of at least 1'):
         interop.to_hf(models.BERT(11, context_length=6, width=4, heads=2, typed=0), tmp_path, {'params': {}})
 
 
 def test_a_model_without_a_counterpart(tmp_path):
-    with pytest.raises(UserError, match='Transformer has no counterpart; these have: GPT, Llama, BERT, T5'):
+    with pytest.raises(UserError, match='Transformer has no counterpart; these have: GPT, Llama, BERT, T5, Mamba, RWKV'):
         interop.to_hf(models.Transformer(11, width=4, heads=2), tmp_path, {'params': {}})
 
 

@@ -1,4 +1,4 @@
-"""Both language models against numpy and torch, and `extend` in any pieces against the whole row."""
+"""All language models against numpy, one against torch, and `extend` in any pieces against the whole row."""
 
 import functools
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqjax import models, nn, ops
-from tests.reference import recurrence as reference_recurrence, transformer as reference_transformer
+from tests.reference import recurrence as reference_recurrence, state_space, transformer as reference_transformer
 from tests.reference.parameters import random_parameters
 
 B, T, V, D, L, H = 3, 7, 11, 8, 2, 2
@@ -18,8 +18,10 @@ VARIANTS = {
     'gpt_with_biases': ('gpt', dict(width=D, depth=L, heads=H, bias=True)),
     'lstm': ('recurrent', dict(width=D, depth=L)),
     'lstm_tied': ('recurrent', dict(width=D, depth=L, tie=True)),
+    'mamba': ('mamba', dict(width=D, depth=L, state_size=3)),
+    'rwkv': ('rwkv', dict(width=D, depth=L)),
 }
-BOTH = ['gpt_with_biases', 'lstm']
+ALL = ['gpt_with_biases', 'lstm', 'mamba', 'rwkv']
 
 
 @functools.cache
@@ -73,7 +75,8 @@ def torch_gpt(torch, params, tokens):
 @pytest.mark.parametrize('variant', VARIANTS)
 def test_logits_equal_numpy(variant):
     _, params, tokens = make(variant)
-    expected = (numpy_gpt if 'gpt' in variant else numpy_lstm)(params, tokens)
+    loops = dict(gpt=numpy_gpt, lstm=numpy_lstm, mamba=state_space.mamba_logits, rwkv=state_space.rwkv_logits)
+    expected = loops[variant.partition('_')[0]](params, tokens)
     np.testing.assert_allclose(whole_rows(variant), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -93,7 +96,7 @@ def test_logits_and_gradients_of_gpt_equal_torch():
                  jax.jit(jax.grad(loss))(params), theirs)
 
 
-@pytest.mark.parametrize('variant', BOTH)
+@pytest.mark.parametrize('variant', ALL)
 def test_no_prediction_looks_at_a_later_token_and_all_look_at_every_earlier_one(variant):
     model, params, tokens = make(variant)
     mix = np.random.default_rng(2).standard_normal(V).astype(np.float32)
@@ -110,7 +113,7 @@ def test_no_prediction_looks_at_a_later_token_and_all_look_at_every_earlier_one(
     np.testing.assert_array_equal(np.any(jacobian != 0, axis=2), np.tril(np.ones((T, T), bool)))
 
 
-@pytest.mark.parametrize('variant', BOTH)
+@pytest.mark.parametrize('variant', ALL)
 @pytest.mark.parametrize('pieces', [(1,) * T, (T,), (4, 1, 1, 1), (1, 4, 1, 1)], ids=str)
 def test_reading_in_pieces_equals_reading_at_once(variant, pieces):
     model, params, tokens = make(variant)
@@ -123,7 +126,7 @@ def test_reading_in_pieces_equals_reading_at_once(variant, pieces):
 
 
 @pytest.mark.parametrize('seed', range(3))
-@pytest.mark.parametrize('variant', BOTH)
+@pytest.mark.parametrize('variant', ALL)
 def test_rows_that_read_at_their_own_pace_equal_reading_at_once(variant, seed):
     model, params, tokens = make(variant)
     extend, rng, width = jitted_extend(variant), np.random.default_rng(seed), 4
@@ -147,7 +150,7 @@ def jitted_extend(variant):
     return jax.jit(lambda params, state, *args: model.apply({'params': params}, state, *args, method='extend'))
 
 
-@pytest.mark.parametrize('variant', ['gpt_with_biases', 'lstm', 'lstm_tied'])
+@pytest.mark.parametrize('variant', [*ALL, 'lstm_tied'])
 def test_bfloat16_logits_come_close_and_parameters_stay_float32(variant):
     model, _, tokens = make(variant, dtype='bfloat16')
     made = linen.unbox(jax.eval_shape(model.init, jax.random.key(0), tokens)['params'])
@@ -158,7 +161,7 @@ def test_bfloat16_logits_come_close_and_parameters_stay_float32(variant):
     assert 0 < error < 2e-2 * size
 
 
-@pytest.mark.parametrize('variant', BOTH)
+@pytest.mark.parametrize('variant', ALL)
 def test_dropout_acts_in_training_only(variant):
     model, params, tokens = make(variant, dropout=0.5)
     train = jax.jit(lambda key: model.apply({'params': params}, tokens, train=True, rngs={'dropout': key}))
@@ -188,7 +191,7 @@ def test_the_lstm_state_has_one_size_however_long_the_text():
 SEGMENTS = np.array([[1, 1, 1, 2, 3, 3, 0], [1, 1, 1, 1, 1, 2, 2]], np.int32)
 TEXTS = [(0, 0, 3), (0, 3, 4), (0, 4, 6), (1, 0, 5), (1, 5, 7)]  # (row, first step, end)
 PACKED = {'gpt': ('gpt_with_biases', {}), 'lstm': ('lstm', dict(learned_state=True, zoneout=0.3)),
-          'lru': ('lstm', dict(cell='lru'))}
+          'lru': ('lstm', dict(cell='lru')), 'mamba': ('mamba', {}), 'rwkv': ('rwkv', {})}
 
 
 @pytest.mark.parametrize('name', PACKED)
@@ -249,4 +252,4 @@ def test_the_models_without_memory_take_packed_rows_or_say_why_not():
     with pytest.raises(ValueError, match='several first steps; give each text a row of its own'):
         jax.eval_shape(lambda key: model.init(key, tokens, segments=SEGMENTS), jax.random.key(0))
     packing = {name for name, module in models.MODELS.items() if getattr(module, 'packs', False)}
-    assert {'gpt', 'recurrent', 'per_step'} <= packing and 'unshared' not in packing
+    assert {'gpt', 'recurrent', 'mamba', 'rwkv', 'per_step'} <= packing and 'unshared' not in packing

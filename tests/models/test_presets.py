@@ -17,7 +17,8 @@ PUBLISHED = {
     'gpt3_small': 125, 'gpt3_medium': 350, 'gpt3_large': 760, 'gpt3_xl': 1_300, 'gpt3_2.7b': 2_700, 'gpt3_6.7b': 6_700,
     'gpt3_13b': 13_000, 'gpt3_175b': 175_000, 't5_small': 60, 't5_base': 220, 't5_3b': 2_800, 't5_11b': 11_000,
     'llama_7b': 6_700, 'llama_13b': 13_000, 'llama_33b': 32_500, 'llama_65b': 65_200, 'llama2_70b': 70_000, 'llama3_8b': 8_000,
-    'llama3_70b': 70_000}
+    'llama3_70b': 70_000, 'mamba_130m': 130, 'mamba_370m': 370, 'mamba_790m': 790, 'mamba_1.4b': 1_400, 'mamba_2.8b': 2_800,
+    'rwkv4_169m': 169.3, 'rwkv4_430m': 430.4, 'rwkv4_1b5': 1_515, 'rwkv4_3b': 2_985, 'rwkv4_7b': 7_393, 'rwkv4_14b': 14_150}
 
 
 @functools.cache
@@ -37,6 +38,11 @@ def in_transformers(name):
     transformers, torch = pytest.importorskip('transformers'), pytest.importorskip('torch')
     model, fields, vocabulary, length = models.PRESETS[name]
     get = {**models.fields(model), **fields}.__getitem__
+    if model in ('mamba', 'rwkv'):
+        made, config = {'mamba': (transformers.MambaForCausalLM, transformers.MambaConfig),
+                        'rwkv': (transformers.RwkvForCausalLM, transformers.RwkvConfig)}[model]
+        with torch.device('meta'):
+            return made(config(vocab_size=vocabulary, hidden_size=get('width'), num_hidden_layers=get('depth')))
     sizes = dict(vocab_size=vocabulary, num_hidden_layers=get('depth'), hidden_size=get('width'),
                  num_attention_heads=get('heads'), intermediate_size=get('feed_forward'), max_position_embeddings=length)
     if model == 'gpt':
@@ -57,7 +63,7 @@ def in_transformers(name):
         return made[0](made[1])
 
 
-@pytest.mark.parametrize('name', of_family('gpt', 'bert', 't5', 'llama'))
+@pytest.mark.parametrize('name', of_family('gpt', 'bert', 't5', 'llama', 'mamba', 'rwkv'))
 def test_counts_are_those_of_transformers(name):
     model = in_transformers(name)
     theirs = sum(parameter.numel() for parameter in model.parameters())  # tied ones once

@@ -14,7 +14,8 @@ from seqjax.errors import FieldError
 REFUSED = [
     ('gtp', {}, "name='gtp': no such model; did you mean 'gpt'?"),
     ('perceptron', {},
-     "name='perceptron': no such model; choose one of: bert, gpt, llama, per_step, reader, recurrent, seq2seq, t5, transformer, unshared"),
+     "name='perceptron': no such model; choose one of: bert, gpt, llama, mamba, per_step, reader, recurrent, rwkv, seq2seq, t5, "
+     "transformer, unshared"),
     ('gpt', dict(dept=2), "dept=2: 'gpt' has no such field; did you mean 'depth'?"),
     ('per_step', dict(heads=2), "heads=2: 'per_step' has no such field; choose one of: depth, dropout, dtype, width"),
     ('recurrent', dict(cell='lstmm'), "cell='lstmm': no such cell; did you mean 'lstm'?"),
@@ -39,6 +40,9 @@ REFUSED = [
     ('recurrent', dict(dropout=-0.1), 'dropout=-0.1: must be at least 0 and less than 1'),
     ('gpt', dict(dropout=math.nan), 'dropout=nan: must be at least 0 and less than 1'),
     ('gpt', dict(dtype='float16'), "dtype='float16': choose one of: float32, bfloat16"),
+    ('mamba', dict(kernel_size=1), 'kernel_size=1: must be at least 2'),
+    ('mamba', dict(depth=0), 'depth=0: must be at least 1'),
+    ('rwkv', dict(feed_forward=-1), 'feed_forward=-1: must be at least 0'),
     ('recurrent', dict(dtype='int8'), "dtype='int8': choose one of: float32, bfloat16"),
 ]
 VARIANTS = {
@@ -47,6 +51,9 @@ VARIANTS = {
     'recurrent': dict(width=8, depth=2),
     'recurrent tied': dict(width=8, depth=2, tie=True),
     'recurrent one-hot': dict(width=8, one_hot=True, learned_state=True),
+    'mamba': dict(width=8, depth=2, bias=True, tie=False),
+    'rwkv': dict(width=8, depth=2),
+    'rwkv scanned': dict(width=8, depth=2, scan=True),
     'per_step': dict(width=8, depth=2),
     'unshared': dict(width=8, depth=2),
     'seq2seq': dict(width=8, depth=2, bidirectional=True, value_width=4),

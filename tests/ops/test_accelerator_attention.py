@@ -9,7 +9,7 @@ import pytest
 
 from seqjax import ops
 from seqjax.errors import FieldError
-from seqjax.ops import accelerator_attention
+from seqjax.ops import accelerator_attention, devices, experts
 from seqjax.parallel.rules import RULES
 from tests.reference import attention as reference
 
@@ -56,7 +56,7 @@ def test_on_a_mesh_every_device_computes_its_rows_and_heads():
 
 
 def test_the_mesh_has_the_axes_of_the_table():
-    assert (accelerator_attention.ROWS, accelerator_attention.HEADS) == (RULES['batch'], RULES['heads'])
+    assert (devices.ROWS, accelerator_attention.HEADS, experts.INNER) == (RULES['batch'], RULES['heads'], RULES['mlp'])
 
 
 @pytest.mark.parametrize('case', ['causal', 'causal window', 'lengths'])

@@ -63,6 +63,15 @@ def test_losses_are_those_of_one_device(one_device, mesh, tmp_path):
     assert jax.tree.structure(their_state) == jax.tree.structure(state)
 
 
+@pytest.mark.parametrize('model', ['mamba', 'rwkv'])
+def test_layers_that_carry_a_state_have_the_losses_of_one_device_on_all_axes(model, tmp_path):
+    alone = run_steps(tmp_path, model, data=1)
+    spread = run_steps(tmp_path, model, data=2, fsdp=2, tensor=2)
+    assert alone[0][-1] < alone[0][0] - 0.1 and spread[1] == alone[1]
+    np.testing.assert_allclose(spread[0], alone[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(spread[2], alone[2], rtol=0, atol=1e-5)
+
+
 # ------------------------------------------------------------------------------------------------ labelled sequences
 
 LABELLED = {'classification': dict(encoder='gru'), 'tagging': dict(encoder='conv', model=dict(crf=True)),

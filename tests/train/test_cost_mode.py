@@ -45,7 +45,7 @@ def few_sizes(monkeypatch):
     monkeypatch.setattr(cost_mode, 'WIDTHS', (1, 2))
 
 
-FAMILIES = 'llama', 'bert', 't5', 'reader', 'seq2seq', 'unshared'  # gpt and transformer are two of them with other fields
+FAMILIES = 'llama', 'mamba', 'rwkv', 'bert', 't5', 'reader', 'seq2seq', 'unshared'  # gpt and transformer are two of them with other fields
 
 
 @pytest.mark.parametrize('model', FAMILIES)

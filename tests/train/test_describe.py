@@ -119,7 +119,7 @@ def test_a_mesh_that_is_not_here_is_described():
 
 @pytest.mark.parametrize('model, task, options', [
     ('bert', 'masked_lm', dict(next_sentence=True)), ('bert', 'tagging', dict(source='python_tokens')),
-    ('t5', 'span_corruption', dict()), ('recurrent', '', dict()),
+    ('t5', 'span_corruption', dict()), ('recurrent', '', dict()), ('mamba', '', dict()), ('rwkv', '', dict()),
     ('reader', 'classification', dict(source='reviews')), ('reader', 'regression', dict(source='peptides'))])
 def test_every_family_is_described_without_data(model, task, options, monkeypatch):
     marked = dict(marked=True) if model == 'bert' and task != 'masked_lm' else {}

@@ -62,9 +62,11 @@ def test_no_checkpoint_yet(tmp_path):
 
 
 @pytest.mark.parametrize('model, source, sentence', [
-    ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, llama, recurrent"),
+    ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, llama, recurrent, mamba, "
+     "rwkv"),
     ('recurrent', 'copy', 'the run was not trained on text, so there is no text to continue'),
-    ('reader', 'reviews', "--mode=generate: 'reader' cannot continue a text; models that can: gpt, llama, recurrent"),
+    ('reader', 'reviews', "--mode=generate: 'reader' cannot continue a text; models that can: gpt, llama, recurrent, mamba, "
+     "rwkv"),
 ])
 def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp_path):
     config = tiny_config(model, data=dict(source=source))

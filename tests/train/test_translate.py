@@ -214,6 +214,61 @@ def test_a_line_without_its_tag_is_left_out_and_named(tagged, capsys):
     assert '1 line of more than 14 tokens, translated in pieces: 4\n' in said
 
 
+# ------------------------------------------------------------------------------------------------ what answers begin with
+
+@pytest.mark.parametrize('options', [dict(beam=2, n_best=2), dict(sample=True)], ids=str)
+def test_every_answer_begins_with_the_prefix_but_not_every_piece(options, run, monkeypatch):
+    given, plain = [], decode.translate
+    monkeypatch.setattr(decode, 'translate', lambda *args, prefixes, **kwargs: (
+        given.extend(map(tuple, prefixes)) or plain(*args, prefixes=prefixes, **kwargs)))
+    found = answers(run, LINES, dict(prefix='zy w', **options))
+    for line, each in zip(LINES, found):
+        assert all(text.startswith('zy w') for _, text in each) if line.strip() else each == [(0.0, '')]
+    prefix = tuple(run[2].dataset.encoding.target('zy w')[:-1].tolist())
+    assert given[:3] == [prefix, (), prefix]  # the first line is cut in two, and the third is the next that has tokens
+    assert given.count(prefix) == sum(bool(line.strip()) for line in LINES)
+
+
+def test_an_exact_search_finds_the_best_answers_of_every_line(run):
+    found = answers(run, ['ab', '', 'da'], dict(exact=True, prefix='w', max_new_tokens=2, n_best=3))
+    assert found[1] == [(0.0, '')] and [len(each) for each in found] == [3, 1, 3]
+    for each in (found[0], found[2]):
+        assert all(text.startswith('w') for _, text in each) and len({text for _, text in each}) == 3
+        assert [score for score, _ in each] == sorted((score for score, _ in each), reverse=True)
+
+
+@pytest.mark.parametrize('options, sentence', [
+    (dict(prefix='wqxé'), "config.decode.prefix='wqxé': the answers of the run have no 'q', 'é'; write what was learned"),
+    (dict(prefix='wxyz', max_new_tokens=4), "config.decode.prefix='wxyz': has 4 tokens, and an answer at most "
+     'config.decode.max_new_tokens=4; write a shorter one, or allow more'),
+    (dict(exact=True), 'config.decode.exact=True: there is too much to search: 5 beginnings of answers to a row of 3 tokens do '
+     'not show the best one, of up to 16 tokens out of 9; write false and search with a beam, or make it easier with '
+     'length_penalty=0 or a smaller max_new_tokens')])
+def test_what_cannot_be_the_beginning_or_be_searched_is_said(options, sentence, run, monkeypatch):
+    monkeypatch.setattr(importlib.import_module('seqjax.decode.translate'), 'EXACT_STEPS', 5)
+    with pytest.raises(FieldError) as caught:
+        answers(run, ['ab'], options)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('field, value', [('prefix', 'w'), ('exact', True)])
+def test_a_beginning_is_for_new_answers(field, value, run):
+    config, workdir, *_ = run
+    config = with_decode(config, **{field: value})
+    usual = repr(configs.defaults('seq2seq').decode[field])
+    with pytest.raises(FieldError) as caught:
+        next(train.score_lines(config, workdir, ['a\tb']))
+    assert str(caught.value) == (f'config.decode.{field}={value!r}: is for answers that are written, and --mode=score measures '
+                                 f'those that are given; write {usual}')
+    with pytest.raises(FieldError) as caught:
+        build(config, RunDirectory(workdir))
+    assert str(caught.value) == (f'config.decode.{field}={value!r}: is for --mode=generate --input=FILE, and not for answers '
+                                 f'that are compared with references; write {usual}')
+    if field == 'exact':
+        with pytest.raises(UserError, match='^--explain: shows what a beam thought of, and config.decode.exact=True has none; '):
+            answers(run, LINES, dict(exact=True), explain=True)
+
+
 # ------------------------------------------------------------------------------------------------ several runs
 
 def test_a_run_and_itself_say_what_it_says_alone(run):
@@ -247,9 +302,9 @@ def test_the_checkpoint_that_is_asked_for_is_that_of_all(run):
     config, workdir, *_ = run
     with pytest.raises(UserError, match="^--checkpoint=7: write 'latest', 'best' or a step; there are: 1$"):
         answers(run, LINES, checkpoint='7')
-    assert module._same_words(run[2].dataset.encoding, workdir, '1')()[0] == run[2].task.model
+    assert module._same_words(run[2].dataset.encoding, run[0].quantise, workdir, '1')()[0] == run[2].task.model
     with pytest.raises(UserError, match=f'^--ensemble={workdir}: --checkpoint=7: write '):
-        module._same_words(run[2].dataset.encoding, workdir, '7')
+        module._same_words(run[2].dataset.encoding, run[0].quantise, workdir, '7')
 
 
 # ------------------------------------------------------------------------------------------------ what cannot be

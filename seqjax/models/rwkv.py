@@ -1,0 +1,52 @@
+"""RWKV: a recurrent network that is trained like a Transformer."""
+
+import functools
+
+from flax import linen
+import jax
+import jax.numpy as jnp
+
+from seqjax import nn
+from seqjax.errors import FieldError
+from seqjax.models.carrying import CarryingLanguageModel
+
+TINY = 1e-4  # embeddings start so small that every step of training changes them; a norm follows (Peng et al. 2023, section 3.4)
+
+
+class RWKV(CarryingLanguageModel):
+    """RWKV-4 (Peng et al. 2023): mixing over time and mixing of channels, L times.
+
+    LayerNorm is before each and after the embedding. feed_forward: F, see `nn.ChannelMixing`; 0: 4 D.
+    """
+
+    tie: bool = False
+    feed_forward: int = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.feed_forward < 0:
+            raise FieldError('feed_forward', self.feed_forward, 'must be at least 0')
+
+    def setup(self):
+        super().setup()
+        self.embedding_norm = nn.make_norm('layer', dtype=jnp.dtype(self.dtype))
+
+    def _embed(self, tokens):
+        return self.embedding_norm(self.embedding(tokens))
+
+    @linen.nowrap
+    def _make_stack(self, **options):
+        dtype = jnp.dtype(self.dtype)
+        norm = functools.partial(nn.make_norm, 'layer', dtype=dtype)
+        layers = (('time_mixing', functools.partial(nn.TimeMixing, self.width, self.depth, dtype)),
+                  ('channel_mixing', functools.partial(nn.ChannelMixing, self.width, self.feed_forward, self.depth, dtype)))
+        block = functools.partial(nn.CarryingBlock, layers, norm, self.dropout)
+        return nn.CarryingStack(block, self.depth, norm, self.scan, self.remat, **options)
+
+    @linen.nowrap
+    def _table_init(self):
+        return lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -TINY, TINY)
+
+    @linen.nowrap
+    def _output_init(self):
+        return linen.initializers.orthogonal(0.5 * max(self.vocabulary / self.width, 1) ** 0.5)
