@@ -71,8 +71,9 @@ def _computes(name, result):
 
 def _through_scan(params, depths):
     """The carry goes round until it has gone round so often, or no longer gets deeper."""
-    first, last = params['num_consts'], params['num_consts'] + params['num_carry']
-    carry, found = depths[first:last], [0] * (len(_plain(params['jaxpr']).outvars) - params['num_carry'])
+    constants, carried = _scan_counts(params)
+    first, last = constants, constants + carried
+    carry, found = depths[first:last], [0] * (len(_plain(params['jaxpr']).outvars) - carried)
     for _ in range(params['length']):
         outputs = _run(params['jaxpr'], [*depths[:first], *carry, *depths[last:]])
         before, carry = carry, outputs[:last - first]
@@ -80,6 +81,14 @@ def _through_scan(params, depths):
         if carry == before:
             break
     return carry + found
+
+
+def _scan_counts(params):
+    """How many inputs of a scan are constants, and how many are carried."""
+    if 'ft_in' in params:  # since jax 0.12: constants, carried and scanned inputs, as a tree
+        constants, carried, _ = (len(list(part)) for part in params['ft_in'].unpack())
+        return constants, carried
+    return params['num_consts'], params['num_carry']
 
 
 def _through_while(params, depths):

@@ -123,10 +123,10 @@ def _with_defaults(value):
 
     Differentiated as it is, it would save what any of its branches needs.
     """
+    if isinstance(value, core.Jaxpr):  # since jax 0.12 closed ones, too
+        return value.replace(eqns=[_with_default(equation) for equation in value.eqns])
     if isinstance(value, core.ClosedJaxpr):
         return value.replace(jaxpr=_with_defaults(value.jaxpr))
-    if isinstance(value, core.Jaxpr):
-        return value.replace(eqns=[_with_default(equation) for equation in value.eqns])
     return tuple(map(_with_defaults, value)) if type(value) is tuple else value
 
 
