@@ -16,6 +16,7 @@ from tests.processes import ROOT, plain_environment
 
 MESHES = {'data': (8, 1, 1), 'fsdp': (1, 8, 1), 'tensor': (2, 2, 2)}  # sizes of data, fsdp and tensor
 B, T, H, K, L = 8, 128, 2, 128, 1
+OTHERS = {'experts': ('gpt', dict(experts=4)), 'mamba': ('mamba', {}), 'rwkv': ('rwkv', {})}  # on the mesh 'tensor'
 SETTINGS = dict(JAX_PLATFORMS='cpu', TPU_SKIP_MDS_QUERY='1', TPU_WORKER_HOSTNAMES='localhost', TPU_ACCELERATOR_TYPE='v5litepod-8')
 
 
@@ -39,6 +40,11 @@ def test_the_step_is_compiled_with_the_kernel_forward_and_backward(mesh, program
     assert programs[mesh]['numbers'] == [B * H * T * K // 8] * L  # of an output: each TPU has its share of rows and heads
 
 
+@pytest.mark.parametrize('name', OTHERS)
+def test_other_steps_are_compiled(name, programs):
+    assert programs[name]['ragged'] == (name == 'experts')  # the products that only chosen experts take part in
+
+
 def main(folder):
     import jax
     from jax.experimental import topologies
@@ -50,17 +56,22 @@ def main(folder):
     from tests.tiny import tiny_config, write_text
 
     chips = np.array(topologies.get_topology_desc(platform='tpu', topology_name='v5e:2x4').devices)
-    config = tiny_config('gpt', data=dict(source=f'file:{write_text(folder / "text.txt")}', batch_size=B, sequence_length=T),
-                         model=dict(width=H * K, heads=H, depth=L, dtype='bfloat16'))
-    facts = {}
-    for name, sizes in MESHES.items():
+    source = f'file:{write_text(folder / "text.txt")}'
+
+    def compiled(model, sizes, **fields):
         mesh = Mesh(chips.reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES))
         strategies.make_mesh = lambda **unused: mesh
+        config = tiny_config(model, data=dict(source=source, batch_size=B, sequence_length=T),
+                             model=dict(width=H * K, depth=L, dtype='bfloat16') | fields)
         parts = build(config, RunDirectory(folder))
         step = make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0)
         batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=rules.over_batch(mesh)),
                              parts.training[0])
-        text = parts.strategy.compile(step, parts.target, batch, updates_state=True).run.as_text()
+        return parts.strategy.compile(step, parts.target, batch, updates_state=True).run.as_text()
+
+    facts = {name: dict(ragged='ragged' in compiled(model, MESHES['tensor'], **fields)) for name, (model, fields) in OTHERS.items()}
+    for name, sizes in MESHES.items():
+        text = compiled('gpt', sizes, heads=H)
         calls = re.findall(r'%(splash_\w+?)[.\d]* = \((.*?)\) custom-call\(.*custom_call_target="tpu_custom_call"', text)
         outputs = [re.search(r'bf16\[([\d,]+)\]', shapes)[1] for kernel, shapes in calls if '_fwd_' in kernel]
         facts[name] = dict(kernels=collections.Counter(kernel for kernel, _ in calls),
