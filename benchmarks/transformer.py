@@ -25,6 +25,8 @@ import functools
 import json
 import math
 import os
+import pathlib
+import re
 import statistics
 import sys
 import time
@@ -203,6 +205,13 @@ def measure(runs, rounds, cpu):
     return {system: best(taken) for system, taken in times.items()}, last
 
 
+def processor():
+    """What the CPU calls itself, where the system tells."""
+    told = pathlib.Path('/proc/cpuinfo')
+    found = re.search(r'model name\s*: (.*)', told.read_text()) if told.exists() else None
+    return found[1] if found else 'unknown'
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = lambda text: text.split(',')
@@ -217,8 +226,8 @@ def main():
     torch.manual_seed(0)
     parallel.keep_freed_memory()
 
-    report = dict(jax=jax.__version__, torch=torch.__version__, transformers=transformers.__version__, clock=options.clock,
-                  threads=(torch.get_num_threads(), len(os.sched_getaffinity(0))), load_before=os.getloadavg()[0])
+    report = dict(processor=processor(), jax=jax.__version__, torch=torch.__version__, transformers=transformers.__version__,
+                  clock=options.clock, threads=(torch.get_num_threads(), len(os.sched_getaffinity(0))), load_before=os.getloadavg()[0])
     for part in options.parts:
         for size in options.sizes:
             runs, tokens, check = dict(training=training, products=products, writing=writing)[part](*SIZES[size])
