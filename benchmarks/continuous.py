@@ -13,9 +13,6 @@ system runs once, in turn; what compiles is not counted. Needs the extras test a
 
 import argparse
 import json
-import statistics
-import sys
-import time
 
 from flax.core import meta
 import jax
@@ -24,6 +21,7 @@ import numpy as np
 import torch
 import transformers
 
+from in_turn import machine, measure
 from seqjax import decode, models, parallel
 
 V, FIELDS = 65, dict(depth=6, width=384, heads=6)
@@ -81,20 +79,14 @@ def main():
     prompts = [rng.integers(V, size=rng.integers(4, LONGEST + 1)).astype(np.int32) for _ in range(options.prompts)]
     new = rng.integers(8, MOST + 1, options.prompts)
     runs = seqjax_systems(prompts, new, options.rows) | dict(transformers=transformers_system(prompts, new, options.rows))
-    seconds, facts = {name: [] for name in runs}, {}
-    for number in range(options.rounds + 1):  # the first one warms up
-        for name, run in runs.items():
-            start = time.perf_counter()
-            made, facts[name] = run()
-            if made != new.sum():
-                raise SystemExit(f'{name} wrote {made} tokens, and {new.sum()} were asked for')
-            if number:
-                seconds[name].append(time.perf_counter() - start)
-        print(f'\rround {number + 1} of {options.rounds + 1}', end='', file=sys.stderr)
-    print(file=sys.stderr)
-    rate = {name: int(new.sum()) / statistics.median(times) for name, times in seconds.items()}
-    print(json.dumps(dict(tokens=int(new.sum()), tokens_per_second={name: round(x) for name, x in rate.items()},
-                          rows_faster={name: round(rate['rows'] / x, 2) for name, x in rate.items()}, rows=facts['rows']._asdict())))
+    seconds, last = measure(runs, options.rounds, warm_up=1)
+    for name, (made, _) in last.items():
+        if made != new.sum():
+            raise SystemExit(f'{name} wrote {made} tokens, and {new.sum()} were asked for')
+    rate = {name: int(new.sum()) / taken for name, taken in seconds.items()}
+    print(json.dumps(dict(
+        machine(jax, torch, transformers), tokens=int(new.sum()), tokens_per_second={name: round(x) for name, x in rate.items()},
+        rows_faster={name: round(rate['rows'] / x, 2) for name, x in rate.items()}, rows=last['rows'][1]._asdict())))
 
 
 if __name__ == '__main__':

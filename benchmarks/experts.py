@@ -20,14 +20,13 @@ import argparse
 import functools
 import json
 import os
-import statistics
 import sys
-import time
 
 import jax
 import numpy as np
 import torch
 
+from in_turn import machine, measure
 from seqjax import ops, parallel
 
 D, F, CHOSEN = 256, 1024, 2
@@ -79,19 +78,6 @@ def torch_run(training, inputs):
     return run if training else torch.inference_mode()(run)
 
 
-def measure(runs, rounds, cpu):
-    """Seconds of every system, and what it returned last."""
-    clock, best = (time.process_time, min) if cpu else (time.perf_counter, statistics.median)
-    times, last = {system: [] for system in runs}, {}
-    for number in range(rounds + 2):  # the first two warm up
-        for system, run in runs.items():
-            start = clock()
-            last[system] = run()
-            if number >= 2:
-                times[system].append(clock() - start)
-    return {system: best(taken) for system, taken in times.items()}, last
-
-
 def check(last):
     """All of them have computed the same."""
     expected = jax.tree.leaves(last['seqjax'])
@@ -114,21 +100,21 @@ def main():
     torch.set_num_threads(options.threads)
     parallel.keep_freed_memory()
 
-    report = dict(jax=jax.__version__, torch=torch.__version__, clock=options.clock, load_before=os.getloadavg()[0])
+    report = dict(machine(jax, torch), clock=options.clock)
     for part in options.parts:
         for B, T in ROWS[part]:
             for E in map(int, options.experts):
                 inputs, training = draw(B, T, E), part == 'training'
                 runs = {'seqjax': seqjax_run(None, training, inputs), 'all': seqjax_run('all', training, inputs),
                         'ragged': seqjax_run('ragged', training, inputs), 'torch': torch_run(training, inputs)}
-                seconds, last = measure(runs, options.rounds, options.clock == 'cpu')
+                seconds, last = measure(runs, options.rounds, cpu=options.clock == 'cpu')
                 check(last)
                 name = f'{part}_{B}x{T}_of_{E}'
                 report[name] = dict(milliseconds={system: round(1e3 * taken, 2) for system, taken in seconds.items()},
                                     **{f'times_{system}': round(taken / seconds['seqjax'], 2)
                                        for system, taken in seconds.items() if system != 'seqjax'})
                 print(name, json.dumps(report[name]), file=sys.stderr, flush=True)
-    print(json.dumps(dict(**report, load_after=os.getloadavg()[0]), indent=1))
+    print(json.dumps(report, indent=1))
 
 
 if __name__ == '__main__':

@@ -5,13 +5,12 @@
 Every round times each system once, in turn, so that a busy machine slows all of them; the figure is the median over
 the rounds. Needs the test extra. Higher ratios are better: 1.5x means that seqjax takes two thirds of the peer's time.
 
-Measured with --rounds=9 on 2 cores (jax 0.10.2, torch 2.13.0): 0.57 times torch's speed and 1.47 times flax's. There is work to do.
+Measured with --rounds=9 on 2 cores of an AMD EPYC (Zen 5; jax 0.10.2, torch 2.13.0): 0.61 times torch's speed and 1.71 times flax's.
+There is work to do.
 """
 
 import argparse
 import json
-import statistics
-import time
 
 from flax import linen
 import jax
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from in_turn import machine, measure
 from seqjax import models, ops, tasks
 
 V = 65
@@ -82,15 +82,8 @@ def main():
     inputs, targets = (rng.integers(V, size=(B, T)).astype(np.int32) for _ in range(2))
     batch = dict(inputs=inputs, targets=targets, weights=jnp.ones((B, T)))
     runs = {'seqjax': seqjax_gradient(batch), 'torch': torch_gradient(batch), 'flax': flax_gradient(batch)}
-    times = {system: [] for system in runs}
-    for number in range(rounds + 2):  # the first two warm up
-        for system, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if number >= 2:
-                times[system].append(time.perf_counter() - start)
-    medians = {system: statistics.median(seconds) for system, seconds in times.items()}
-    report = {f'{system}_ms': round(1e3 * seconds, 2) for system, seconds in medians.items()}
+    medians, _ = measure(runs, rounds)
+    report = machine(jax, torch) | {f'{system}_ms': round(1e3 * seconds, 2) for system, seconds in medians.items()}
     report.update({f'times_{system}': round(medians[system] / medians['seqjax'], 2) for system in ('torch', 'flax')})
     print(json.dumps(report, indent=2))
 

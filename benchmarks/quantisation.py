@@ -10,15 +10,13 @@ not counted. Ratios above 1 are faster than float32. Measured: docs/quantisation
 
 import argparse
 import json
-import statistics
-import sys
-import time
 
 from flax.core import meta
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from in_turn import machine, measure
 from seqjax import decode, models, parallel, train
 
 SIZES = {  # the first is the larger one of benchmarks/transformer.py
@@ -46,19 +44,6 @@ def systems(fields, rows):
     return {name: run(name) for name in trees}, {name: train.size_in_bytes(tree) for name, tree in trees.items()}
 
 
-def measure(runs, rounds):
-    times = {name: [] for name in runs}
-    for number in range(rounds + 2):  # the first two warm up
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if number >= 2:
-                times[name].append(time.perf_counter() - start)
-        print(f'\rround {number + 1} of {rounds + 2}', end='', file=sys.stderr)
-    print(file=sys.stderr)
-    return {name: statistics.median(seconds) for name, seconds in times.items()}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=9)
@@ -69,9 +54,9 @@ def main():
     for size in options.sizes.split(','):
         for rows in map(int, options.rows.split(',')):
             runs, sizes = systems(SIZES[size], rows)
-            seconds = measure(runs, options.rounds)
+            seconds, _ = measure(runs, options.rounds)
             print(json.dumps(dict(
-                size=size, rows=rows, tokens_per_second={name: round(rows * NEW / s) for name, s in seconds.items()},
+                machine(jax), size=size, rows=rows, tokens_per_second={name: round(rows * NEW / s) for name, s in seconds.items()},
                 faster={name: round(seconds['float32'] / s, 2) for name, s in seconds.items()},
                 megabytes={name: round(number / 1e6) for name, number in sizes.items()})))
 

@@ -25,11 +25,7 @@ import functools
 import json
 import math
 import os
-import pathlib
-import re
-import statistics
 import sys
-import time
 
 import jax
 import numpy as np
@@ -37,6 +33,7 @@ import optax
 import torch
 import transformers
 
+from in_turn import machine, measure
 from seqjax import config as configs, decode, models, parallel, tasks
 from seqjax.train import create_state, make_optimizer, make_train_step
 
@@ -192,26 +189,6 @@ def writing(B, T, fields):
     return runs, NEW, check
 
 
-def measure(runs, rounds, cpu):
-    """Seconds of every system, and what it returned last."""
-    clock, best = (time.process_time, min) if cpu else (time.perf_counter, statistics.median)
-    times, last = {system: [] for system in runs}, {}
-    for number in range(rounds + 2):  # the first two warm up
-        for system, run in runs.items():
-            start = clock()
-            last[system] = run()
-            if number >= 2:
-                times[system].append(clock() - start)
-    return {system: best(taken) for system, taken in times.items()}, last
-
-
-def processor():
-    """What the CPU calls itself, where the system tells."""
-    told = pathlib.Path('/proc/cpuinfo')
-    found = re.search(r'model name\s*: (.*)', told.read_text()) if told.exists() else None
-    return found[1] if found else 'unknown'
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = lambda text: text.split(',')
@@ -226,19 +203,18 @@ def main():
     torch.manual_seed(0)
     parallel.keep_freed_memory()
 
-    report = dict(processor=processor(), jax=jax.__version__, torch=torch.__version__, transformers=transformers.__version__,
-                  clock=options.clock, threads=(torch.get_num_threads(), len(os.sched_getaffinity(0))), load_before=os.getloadavg()[0])
+    report = dict(machine(jax, torch, transformers), clock=options.clock)
     for part in options.parts:
         for size in options.sizes:
             runs, tokens, check = dict(training=training, products=products, writing=writing)[part](*SIZES[size])
-            seconds, last = measure(runs, options.rounds, options.clock == 'cpu')
+            seconds, last = measure(runs, options.rounds, cpu=options.clock == 'cpu')
             report[f'{part}_{size}'] = dict(
                 milliseconds={system: round(1e3 * taken, 1) for system, taken in seconds.items()},
                 tokens_per_second={system: round(tokens / taken) for system, taken in seconds.items()},
                 **{f'times_{system}': round(taken / seconds['seqjax'], 2) for system, taken in seconds.items()
                    if system != 'seqjax'}, last=check(last))
             print(f'{part}_{size}', json.dumps(report[f'{part}_{size}']), file=sys.stderr, flush=True)
-    print(json.dumps(dict(**report, load_after=os.getloadavg()[0]), indent=1))
+    print(json.dumps(report, indent=1))
 
 
 if __name__ == '__main__':

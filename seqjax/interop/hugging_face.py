@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import pathlib
-from typing import Any
 
 from flax import linen
 import jax

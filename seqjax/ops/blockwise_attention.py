@@ -74,7 +74,7 @@ def _fitting(heads, mask):
 
 def _whole_blocks(query, key, value, mask, bias, more_T, more_S):
     """The same with so many more queries and keys, which nobody sees."""
-    (B, T), S = query.shape[:2], key.shape[1]
+    B, S = key.shape[:2]
     pad = lambda x, more: jnp.pad(x, ((0, 0), (0, more)) + ((0, 0),) * (x.ndim - 2))
     if more_S:
         mask = mask.replace(lengths=jnp.full(B, S, jnp.int32) if mask.lengths is None else jnp.minimum(mask.lengths, S))
