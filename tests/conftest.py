@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope='module', autouse=True)
 def compiled_programs_are_let_go():
-    """After every file: Linux gives a process 65,530 memory maps, a compiled program takes about ten, and without one jax crashes."""
+    """After every file: Linux gives a process 65,530 memory maps, a compiled program takes six or more, and without one jax dies."""
     yield
     jax.clear_caches()
     gc.collect()
