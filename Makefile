@@ -8,7 +8,7 @@ TWO = --numprocesses=2 --dist=loadfile --no-loadscope-reorder  # two files of te
 .PHONY: demo test test-slow clean
 
 demo: $(VENV)/installed
-	$(BIN)/python launch.py --config=experiments/char_lstm.py --workdir=$(RUN)
+	$(BIN)/python launch.py --config=experiments/language/char_lstm.py --workdir=$(RUN)
 	@echo; echo "What it writes after 'def ':"; echo
 	$(BIN)/python launch.py --workdir=$(RUN) --mode=generate --config.decode.prompt="def " --config.decode.temperature=0.6 --config.decode.seed=4
 

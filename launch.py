@@ -1,6 +1,6 @@
 """Launches experiments: the only file that knows flags.
 
-    python launch.py --config=experiments/char_gpt.py --workdir=runs/gpt --config.model.depth=8
+    python launch.py --config=experiments/language/char_gpt.py --workdir=runs/gpt --config.model.depth=8
     python launch.py --workdir=runs/gpt --mode=eval
     python launch.py --workdir=runs/gpt --mode=generate --config.decode.prompt='class '
     python launch.py --workdir=runs/gpt --mode=generate --input=FILE             # continues every line of a file
@@ -14,13 +14,14 @@
     python launch.py --workdir=runs/lstm --mode=xray                             # how far its gradients reach
     python launch.py --workdir=runs/lstm --mode=cells                            # what its units follow
     python launch.py --workdir=runs/gpt --mode=cost                              # what longer rows and wider layers would cost
-    python launch.py --config=experiments/char_gpt.py --mode=describe            # its parameters, cost and memory; no run
-    python launch.py --config=experiments/adding.py --workdir=runs/adding        # all its variants, and a comparison
-    python launch.py --config=experiments/adding.py:gru --workdir=runs/gru       # one of them
+    python launch.py --config=experiments/language/char_gpt.py --mode=describe            # its parameters, cost and memory; no run
+    python launch.py --config=experiments/recurrence/adding.py --workdir=runs/adding        # all its variants, and a comparison
+    python launch.py --config=experiments/recurrence/adding.py:gru --workdir=runs/gru       # one of them
 """
 
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -30,8 +31,8 @@ import zlib
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from seqjax import experiment_files
 from seqjax.errors import UserError
+from seqjax.modes import experiment_files
 
 MODES = ('train', 'eval', 'generate', 'predict', 'score', 'xray', 'cells', 'average', 'export', 'hugging_face', 'cost', 'describe')
 OURS = ('config', 'workdir', 'mode', 'checkpoint', 'input', 'ensemble', 'explain', 'last', 'cpu_devices', 'coordinator',
@@ -56,8 +57,19 @@ FLAGS = flags.FLAGS
 def main(argv):
     import jax
 
+    from seqjax import analysis, parallel, runs, train
     from seqjax import config as configs
-    from seqjax import analysis, parallel, train
+    from seqjax.modes.average import average_checkpoints
+    from seqjax.modes.continue_text import continue_lines, generate_text
+    from seqjax.modes.cost import measure_cost
+    from seqjax.modes.describe import describe_experiment
+    from seqjax.modes.eval import evaluate
+    from seqjax.modes.export import export_run
+    from seqjax.modes.hugging_face import write_hugging_face
+    from seqjax.modes.interpretable_units import find_cells
+    from seqjax.modes.predict import predict_lines
+    from seqjax.modes.translate import score_lines, translate_lines
+    from seqjax.modes.xray import describe_xray, xray_run, xray_sweep
 
     del argv
     _check_flags()
@@ -94,53 +106,53 @@ def main(argv):
         print(json.dumps(result, indent=2))
         print(f'run directory: {FLAGS.workdir} (loss curve: {pathlib.Path(FLAGS.workdir) / "loss.png"})')
     elif FLAGS.mode == 'eval':
-        print(json.dumps(train.evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
+        print(json.dumps(evaluate(config, FLAGS.workdir, FLAGS.checkpoint), indent=2))
     elif FLAGS.mode == 'generate' and configs.task_name(config) in ('translation', 'span_corruption'):
         with _open_input() as lines:
-            _print_answers(train.translate(config, FLAGS.workdir, lines, FLAGS.checkpoint, ensemble=FLAGS.ensemble,
+            _print_answers(translate_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint, ensemble=FLAGS.ensemble,
                                            explain=FLAGS.explain), config.decode.n_best)
     elif FLAGS.mode == 'score':
         with _open_input() as lines:
-            _print_each(train.score_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
+            _print_each(score_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
     elif FLAGS.mode == 'generate':
         if configs.task_name(config) == 'language_model':
             _refuse(('ensemble', 'explain'), 'is for a run that translates, and this one goes on with a text')
         if FLAGS.input:
             with _open_input() as lines:
-                return _print_each(train.continue_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
-        print('\n\n'.join(train.generate(config, FLAGS.workdir, FLAGS.checkpoint)))
+                return _print_each(continue_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
+        print('\n\n'.join(generate_text(config, FLAGS.workdir, FLAGS.checkpoint)))
     elif FLAGS.mode == 'predict':
         with _open_input() as lines:
-            _print_each(train.predict(config, FLAGS.workdir, lines, FLAGS.checkpoint))
+            _print_each(predict_lines(config, FLAGS.workdir, lines, FLAGS.checkpoint))
     elif FLAGS.mode == 'average':
-        path, steps = train.average(config, FLAGS.workdir, FLAGS.last)
+        path, steps = average_checkpoints(config, FLAGS.workdir, FLAGS.last)
         print(f'the mean of checkpoints {", ".join(map(str, steps))}: {path} (a --workdir for the other modes)')
     elif FLAGS.mode == 'export':
-        path, signature = train.export_run(config, FLAGS.workdir, FLAGS.checkpoint)
+        path, signature = export_run(config, FLAGS.workdir, FLAGS.checkpoint)
         print(f'step {signature["step"]} for {", ".join(signature["platforms"])}: {path} (read it with interop.load_exported)')
     elif FLAGS.mode == 'hugging_face':
-        path = train.write_hugging_face(config, FLAGS.workdir, FLAGS.checkpoint)
+        path = write_hugging_face(config, FLAGS.workdir, FLAGS.checkpoint)
         print(f"files that transformers loads: {path} (from_pretrained('{path}'))")
     elif FLAGS.mode == 'cost':
-        table, written = train.measure_cost(variants or {config.model.name: config}, FLAGS.workdir)
+        table, written = measure_cost(variants or {config.model.name: config}, FLAGS.workdir)
         print(table)
         print(f'numbers and picture: {", ".join(map(str, written))}')
     elif FLAGS.mode == 'describe':
         file = _value_of('config', sys.argv[1:])
         if about := file and experiment_files.say_variant(file):
             print(about, end='\n\n')
-        print(train.describe(config, train.RunDirectory(FLAGS.workdir) if FLAGS.workdir else None))
+        print(describe_experiment(config, runs.RunDirectory(FLAGS.workdir) if FLAGS.workdir else None))
     elif FLAGS.mode == 'cells':
-        print(train.find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
+        print(find_cells(config, FLAGS.workdir, FLAGS.checkpoint)[0])
         print(f'page: {pathlib.Path(FLAGS.workdir) / "cells" / "index.html"}')
-    elif train.runs_below(FLAGS.workdir):
+    elif runs.runs_below(FLAGS.workdir):
         if changes := config_flags.get_override_values(FLAGS['config']):
             raise UserError(f'--config.{next(iter(changes))}: an X-ray of several runs uses the config of each; leave it out')
-        train.xray_sweep(FLAGS.workdir, FLAGS.checkpoint,
-                         seen=lambda name, summary: print(f'== {name} ==\n{train.describe_xray(summary)}\n', flush=True))
+        xray_sweep(FLAGS.workdir, FLAGS.checkpoint,
+                         seen=lambda name, summary: print(f'== {name} ==\n{describe_xray(summary)}\n', flush=True))
         print(f'gradient norms of all: {pathlib.Path(FLAGS.workdir) / "xray.png"}')
     else:
-        print(train.describe_xray(train.xray_run(config, FLAGS.workdir, FLAGS.checkpoint)))
+        print(describe_xray(xray_run(config, FLAGS.workdir, FLAGS.checkpoint)))
         print(f'pictures and arrays: {pathlib.Path(FLAGS.workdir) / "xray"}')
 
 
@@ -215,7 +227,7 @@ def _print_lines(lines):
 
 def _all_variants():
     """{name: config} of an experiment's variants, as the command line changes them; {} where one is named or none exist."""
-    from seqjax import command_line
+    from seqjax.modes import command_line
 
     words = sys.argv[1:]
     path, chosen = experiment_files.split(_value_of('config', words) or '')
@@ -248,7 +260,7 @@ def parse(argv):
     elif not workdir:
         raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n'
                         + _what_to_type())
-    from seqjax import command_line  # here, because it takes a second and help is wanted at once
+    from seqjax.modes import command_line
 
     command_line.check_one_source(words)
     unset = command_line.set_to_none(words)
@@ -288,7 +300,7 @@ def _value_of(name, words):
 def _load_config(file, workdir):
     """The config before the command line changes it."""
     if file is None:
-        from seqjax.train.run_directory import RunDirectory, runs_below
+        from seqjax.runs.directory import RunDirectory, runs_below
 
         several = runs_below(workdir) if _value_of('mode', sys.argv[1:]) == 'xray' else []  # each is read with its own
         return RunDirectory(pathlib.Path(workdir, *several[:1])).saved_config()
@@ -296,14 +308,16 @@ def _load_config(file, workdir):
 
 
 def _what_to_type():
-    lines = ['To train:  python launch.py --config=experiments/NAME.py --workdir=DIR [--config.model.width=256 ...]',
-             'Before it: python launch.py --config=experiments/NAME.py --mode=describe [--config.parallel.fsdp=8 ...]',
+    lines = ['To train:  python launch.py --config=experiments/SUBJECT/NAME.py --workdir=DIR [--config.model.width=256 ...]',
+             'Before it: python launch.py --config=experiments/SUBJECT/NAME.py --mode=describe [--config.parallel.fsdp=8 ...]',
              'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|score|xray|cells|average|export', '',
              'Experiments (all variants are trained and compared, or the one that is named, as in NAME.py:VARIANT):']
-    for path in experiment_files.ours():
-        lines.append(f'  experiments/{path.name:20} {experiment_files.title(path)}')
-        if variants := experiment_files.variants(path):
-            lines.append(f'{"variants:":>44} {", ".join(variants)}')
+    for folder, paths in itertools.groupby(experiment_files.ours(), lambda path: path.parent.name):
+        lines.append(f'  experiments/{folder}/')
+        for path in paths:
+            lines.append(f'    {path.name:24} {experiment_files.title(path)}')
+            if variants := experiment_files.variants(path):
+                lines.append(f'{"variants:":>38} {", ".join(variants)}')
     return '\n'.join(lines)
 
 

@@ -15,13 +15,13 @@ import argparse
 import json
 
 from flax.core import meta
+from in_turn import machine, measure
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
 import transformers
 
-from in_turn import machine, measure
 from seqjax import decode, models, parallel
 
 V, FIELDS = 65, dict(depth=6, width=384, heads=6)

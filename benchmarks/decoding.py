@@ -35,7 +35,7 @@ import torch
 import transformers
 
 from seqjax import decode, models
-from seqjax.data import tokenizers
+from seqjax.data.text import tokenizers
 from seqjax.special_tokens import END, PADDING, START
 
 OWN = 4  # the first token that is text

@@ -22,11 +22,11 @@ import json
 import os
 import sys
 
+from in_turn import machine, measure
 import jax
 import numpy as np
 import torch
 
-from in_turn import machine, measure
 from seqjax import ops, parallel
 
 D, F, CHOSEN = 256, 1024, 2

@@ -13,16 +13,16 @@ import argparse
 import json
 
 from flax import linen
+from in_turn import machine, measure
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
 
-from in_turn import machine, measure
 from seqjax import models, ops, tasks
 
 V = 65
-B, T, WIDTH = 16, 64, 256  # those of experiments/char_lstm.py
+B, T, WIDTH = 16, 64, 256  # those of experiments/language/char_lstm.py
 
 
 def seqjax_gradient(batch):

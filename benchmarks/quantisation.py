@@ -12,12 +12,12 @@ import argparse
 import json
 
 from flax.core import meta
+from in_turn import machine, measure
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from in_turn import machine, measure
-from seqjax import decode, models, parallel, train
+from seqjax import decode, models, parallel
 
 SIZES = {  # the first is the larger one of benchmarks/transformer.py
     'large': dict(vocabulary=65, depth=6, width=384, heads=6),
@@ -34,14 +34,14 @@ def systems(fields, rows):
     model = build()
     init = lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))
     params = jax.jit(lambda: meta.unbox(init())['params'])()
-    trees = {'float32': params, 'int8': train.quantise(params, init), 'int8 both': train.quantise(params, init, activations=True),
+    trees = {'float32': params, 'int8': params.quantise(params, init), 'int8 both': params.quantise(params, init, activations=True),
              'bfloat16': jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)}
 
     def run(name):
         used = build(dtype='bfloat16') if name == 'bfloat16' else model
         return lambda: decode.generate(used, trees[name], prompts, key=jax.random.key(0), max_new_tokens=NEW, sampler=greedy)
 
-    return {name: run(name) for name in trees}, {name: train.size_in_bytes(tree) for name, tree in trees.items()}
+    return {name: run(name) for name in trees}, {name: params.size_in_bytes(tree) for name, tree in trees.items()}
 
 
 def main():

@@ -27,18 +27,19 @@ import math
 import os
 import sys
 
+from in_turn import machine, measure
 import jax
 import numpy as np
 import optax
 import torch
 import transformers
 
-from in_turn import machine, measure
-from seqjax import config as configs, decode, models, parallel, tasks
+from seqjax import config as configs
+from seqjax import decode, models, parallel, tasks
 from seqjax.train import create_state, make_optimizer, make_train_step
 
 V = 65
-SIZES = {  # B, T and the model; the first is the one that experiments/char_gpt.py trains
+SIZES = {  # B, T and the model; the first is the one that experiments/language/char_gpt.py trains
     'small': (12, 64, dict(depth=4, width=128, heads=4)),
     'large': (4, 256, dict(depth=6, width=384, heads=6)),
 }

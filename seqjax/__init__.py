@@ -9,8 +9,8 @@ import importlib
 
 __version__ = '0.1.0'
 
-ROOMS = ('analysis', 'command_line', 'config', 'config_fields', 'data', 'decode', 'errors', 'experiment_files', 'interop', 'models',
-         'nn', 'ops', 'parallel', 'special_tokens', 'tasks', 'train')
+ROOMS = ('analysis', 'config', 'config_fields', 'data', 'decode', 'errors', 'interop', 'metrics', 'models', 'modes', 'nn', 'ops',
+         'parallel', 'params', 'runs', 'special_tokens', 'tasks', 'train')
 
 
 def __getattr__(name):

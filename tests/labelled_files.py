@@ -6,7 +6,8 @@ import random
 import jax
 import numpy as np
 
-from seqjax.train import Checkpoints, RunDirectory, build
+from seqjax.runs import Checkpoints, RunDirectory
+from seqjax.train import build
 from tests.tiny import tiny_config
 
 LETTERS = {'ash': 'abcd', 'birch': 'cdef', 'cedar': 'efgh'}  # what the texts of a class are written with

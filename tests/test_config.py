@@ -8,11 +8,12 @@ from ml_collections import ConfigDict
 import pytest
 
 from seqjax import config as configs
-from seqjax import experiment_files, models
+from seqjax import models
 from seqjax.errors import FieldError, UserError
+from seqjax.modes import experiment_files
 from tests.tiny import tiny_config
 
-EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob('*.py'))
+EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob('*/*.py'))
 NAN, INF = math.nan, math.inf
 BAD = {  # field: values that must be refused
     'data.shapes': [0],

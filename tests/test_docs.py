@@ -19,7 +19,7 @@ def test_links_and_named_files_exist(page):
     links = [link for link in re.findall(r'\]\(([^)#]+)\)', text) if '://' not in link]
     for link in links:
         assert (page.parent / link).exists(), link
-    for name in re.findall(r'(?:experiments|benchmarks|tests|docs)/\w+\.(?:py|md)', text):
+    for name in re.findall(r'(?:experiments|benchmarks|tests|docs)/[\w/]+\.(?:py|md)', text):
         assert (ROOT / name).exists(), name
 
 

@@ -18,14 +18,14 @@ from absl.testing import flagsaver
 import jax
 import pytest
 
+from seqjax.modes import experiment_files
 import seqjax.train
-from seqjax import experiment_files
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
 from tests.pair_files import pair_config, untrained_translator, write_pairs
 from tests.tiny import write_text
 
 ROOT = pathlib.Path(__file__).parent.parent
-GPT, READER = ROOT / 'experiments' / 'char_gpt.py', ROOT / 'experiments' / 'language_id.py'
+GPT, READER = ROOT / 'experiments' / 'language' / 'char_gpt.py', ROOT / 'experiments' / 'labelled' / 'language_id.py'
 SIZES = ['--config.model.width=16', '--config.model.depth=1', '--config.data.sequence_length=16',
          '--config.data.batch_size=8', '--config.train.steps=4', '--config.train.eval_batches=2',
          '--config.optimizer.warmup_steps=0']
@@ -335,36 +335,36 @@ def assert_refused(launch, words, sentence, workdir, monkeypatch):
 
 COMMANDS = [
     ('--config=experiments/none.py --workdir={new}',
-     '--config=experiments/none.py: no such file; the experiments are: experiments/'),
-    ('--config=char_gpt --workdir={new}', '--config=char_gpt: no such file; did you mean experiments/char_gpt.py?'),
-    ('--config=experiments/char_gpt --workdir={new}', 'no such file; did you mean experiments/char_gpt.py?'),
+     '--config=experiments/none.py: no such file; the experiments are: experiments/labelled/'),
+    ('--config=char_gpt --workdir={new}', '--config=char_gpt: no such file; did you mean experiments/language/char_gpt.py?'),
+    ('--config=experiments/language/char_gpt --workdir={new}', 'no such file; did you mean experiments/language/char_gpt.py?'),
     ('--config={folder}/notes.md --workdir={new}', '/notes.md: an experiment is a Python file with get_config()'),
     ('--config={folder}/no_function.py --workdir={new}',
      '/no_function.py: an experiment is a Python file with get_config()'),
     ('--config={folder}/returns_5.py --workdir={new}', '5 is not a config; start from seqjax.config.defaults(model)'),
     ('--config={folder}/wrong_model.py --workdir={new}', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
-    ('--config=experiments/char_lstm.py --workdir={new} --config.model.tie=maybe',
+    ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.tie=maybe',
      '--config.model.tie=maybe: must be true or false'),
-    ('--config=experiments/char_lstm.py --workdir={new} --config.model.heads=2',
+    ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.heads=2',
      "no field 'heads' in config.model (recurrent); choose one of: activation_penalty, cell, depth, dropout, dtype, "),
-    ('--config=experiments/char_lstm.py --workdir={new} --config.model.cell=lstmm',
+    ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.cell=lstmm',
      "config.model.cell='lstmm': no such cell; did you mean 'lstm'?"),
     ('--config={folder}/two.py:wid --workdir={new}', "two.py:wid: no such variant; did you mean 'wide'?"),
     ('--config={folder}/two.py --workdir={new} --config.train.stesp=5',
      "no field 'stesp' in config.train; did you mean 'steps'?"),
     ('--config={folder}/two.py --workdir={new} --config.model.dropout=1', 'config.model.dropout=1.0: must be at least 0'),
     ('--config={folder}/two.py --workdir={trained}', 'holds one run; to go on with it write --config=FILE.py:VARIANT'),
-    ('--config=experiments/char_gpt.py:x --workdir={new}',
-     'the experiment has no variants; write --config=experiments/char_gpt.py'),
+    ('--config=experiments/language/char_gpt.py:x --workdir={new}',
+     'the experiment has no variants; write --config=experiments/language/char_gpt.py'),
     ('--workdir={folder}/sweep --mode=eval', '/sweep: holds several runs; name one of them, as in --workdir='),
     ('--config={folder}/two.py --workdir={folder}/sweep --mode=eval', '/sweep: holds several runs; name one of them'),
-    ('--config=experiments/char_gpt.py', '--workdir is missing: name the directory for the run, as in --workdir=runs/first'),
-    ('--config=experiments/char_gpt.py --workdir=', '--workdir is missing: name the directory for the run'),
-    ('--config=experiments/char_gpt.py --workdir={folder}/a_file', '/a_file: is a file; name a directory'),
+    ('--config=experiments/language/char_gpt.py', '--workdir is missing: name the directory for the run, as in --workdir=runs/first'),
+    ('--config=experiments/language/char_gpt.py --workdir=', '--workdir is missing: name the directory for the run'),
+    ('--config=experiments/language/char_gpt.py --workdir={folder}/a_file', '/a_file: is a file; name a directory'),
     ('--mode=eval', 'no experiment: give --config=FILE to start one, or the --workdir of one that was started'),
     ('--workdir={new}', 'no run is here (no config.json); train one first with --config=FILE'),
     ('--workdir={new} --mode=generate', 'no run is here (no config.json); train one first with --config=FILE'),
-    ('--config=experiments/char_gpt.py --workdir={trained}',
+    ('--config=experiments/language/char_gpt.py --workdir={trained}',
      '/trained: holds another experiment, with config.data.batch_size=8 and not '
      '12 (and '),
     ('--workdir={trained} --config.model.depth=2',
@@ -386,11 +386,11 @@ COMMANDS = [
      "no field 'temperature' in config; did you mean 'decode.temperature'?"),
     ('--workdir={trained} --mode=generate --temperature=0',
      'no flag --temperature; did you mean --config.decode.temperature?'),
-    ('--config=experiments/complexity.py --workdir={new}',
+    ('--config=experiments/scaling/complexity.py --workdir={new}',
      "config.cost.layers='all': is about layers and trains nothing; add --mode=cost"),
-    ('--config=experiments/complexity.py --workdir={new} --mode=cost --config.cost.layers=recurent',
+    ('--config=experiments/scaling/complexity.py --workdir={new} --mode=cost --config.cost.layers=recurent',
      "config.cost.layers='recurent': no such layer as 'recurent'; did you mean 'recurrent'?"),
-    ('--config=experiments/complexity.py --workdir={new} --mode=cost --checkpoint=best',
+    ('--config=experiments/scaling/complexity.py --workdir={new} --mode=cost --checkpoint=best',
      '--checkpoint=best: --mode=cost needs no trained parameters; leave it out'),
     ('--workdir={trained} --mode=cost --config.model.depth=2', 'holds another experiment, with config.model.depth=1 and not 2'),
     ('--workdir={trained} --mode=predict', '--mode=predict: give --input=FILE with a line for every sequence'),
@@ -491,9 +491,9 @@ except SystemExit as left:
 '''
     result = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     assert result.stdout.endswith('code 0 heavy []\n') and result.stderr == ''
-    assert 'python launch.py --config=experiments/NAME.py --workdir=DIR' in result.stdout
-    for path in (ROOT / 'experiments').glob('*.py'):
-        assert f'experiments/{path.name}' in result.stdout
+    assert 'python launch.py --config=experiments/SUBJECT/NAME.py --workdir=DIR' in result.stdout
+    for path in (ROOT / 'experiments').glob('*/*.py'):
+        assert path.name in result.stdout and f'experiments/{path.parent.name}/' in result.stdout
         assert ', '.join(experiment_files.variants(path)) in result.stdout
     assert ('--cpu_devices: Simulate this many devices on the CPU.' in result.stdout) == ('--help' in words)
 

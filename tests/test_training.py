@@ -5,9 +5,15 @@ import re
 
 import pytest
 
+from seqjax.modes import experiment_files
 from tests.processes import finish, start
 
 UNIGRAM_LOSS = 3.2  # nats: what knowing only the frequency of each character of the embedded text gives
+
+
+def path_of(name):
+    """'char_lstm' -> 'experiments/language/char_lstm.py', wherever it stands."""
+    return next(str(path) for path in experiment_files.ours() if path.stem == name)
 
 
 def run(*arguments):
@@ -18,7 +24,7 @@ def run(*arguments):
 
 def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
     workdir = tmp_path / 'run'
-    train = ['--config=experiments/char_lstm.py', f'--workdir={workdir}', '--config.model.width=128',
+    train = ['--config=experiments/language/char_lstm.py', f'--workdir={workdir}', '--config.model.width=128',
              '--config.train.steps=300', '--config.train.eval_batches=20', '--config.train.eval_every=150',
              '--config.train.save_every=150', '--config.optimizer.warmup_steps=20']
     output, errors = run(*train)
@@ -49,7 +55,7 @@ def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize('experiment, loss', [('char_lstm', 1.8), ('char_gpt', 1.75)])
 def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
-    run(f'--config=experiments/{experiment}.py', f'--workdir={tmp_path / "run"}')
+    run(f'--config={path_of(experiment)}', f'--workdir={tmp_path / "run"}')
     assert json.loads((tmp_path / 'run' / 'result.json').read_text())['eval/loss'] < loss
 
 
@@ -70,7 +76,7 @@ def test_experiments_reach_the_score_they_state(experiment, loss, tmp_path):
 ])
 def test_labelled_experiments_are_far_better_than_chance_and_than_counting(experiment, score, wanted, baseline, tmp_path):
     name, _, variant = experiment.partition(':')
-    run(f'--config=experiments/{name}.py' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
+    run(f'--config={path_of(name)}' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
     result = json.loads((tmp_path / 'run' / 'result.json').read_text())
     assert result[f'test/{score}'] > max(wanted, result[f'test/{baseline}'] + 0.1)
 
@@ -79,17 +85,17 @@ def test_labelled_experiments_are_far_better_than_chance_and_than_counting(exper
 @pytest.mark.parametrize('experiment, least, most', [('addition', 1.0, 1.0), ('reverse:attention', 1.0, 1.0), ('reverse:mapped', 0.0, 0.1)])
 def test_sums_and_strings_backwards_are_right_to_the_last_one_where_there_is_attention(experiment, least, most, tmp_path):
     name, _, variant = experiment.partition(':')
-    run(f'--config=experiments/{name}.py' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
+    run(f'--config={path_of(name)}' + (f':{variant}' if variant else ''), f'--workdir={tmp_path / "run"}')
     result = json.loads((tmp_path / 'run' / 'result.json').read_text())
     assert least <= result['test/exact_match'] <= most
 
 
 @pytest.mark.slow
 def test_a_bert_that_has_read_the_text_needs_fewer_labels(tmp_path):
-    run('--config=experiments/bert_mlm.py', f'--workdir={tmp_path / "mlm"}')
+    run('--config=experiments/pretraining/bert_mlm.py', f'--workdir={tmp_path / "mlm"}')
     assert json.loads((tmp_path / 'mlm' / 'result.json').read_text())['eval/loss'] < 1.9
     scores = {}
     for variant, changes in (('pretrained', [f'--config.init_from={tmp_path / "mlm"}']), ('scratch', [])):
-        run(f'--config=experiments/bert_finetune.py:{variant}', f'--workdir={tmp_path / variant}', *changes)
+        run(f'--config=experiments/pretraining/bert_finetune.py:{variant}', f'--workdir={tmp_path / variant}', *changes)
         scores[variant] = json.loads((tmp_path / variant / 'result.json').read_text())['test/accuracy']
     assert scores['pretrained'] > max(0.9, scores['scratch'] + 0.02)

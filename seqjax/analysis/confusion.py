@@ -6,7 +6,7 @@ import numpy as np
 
 from seqjax.analysis import figures
 from seqjax.errors import FieldError
-from seqjax.tasks import scores
+from seqjax.metrics import classification
 
 WITH_COUNTS = 20   # up to so many classes, the counts are written into the cells
 LONGEST_NAME = 24  # characters
@@ -95,4 +95,4 @@ def _short_count(count):
 def _summary(counts):
     if not counts.any():
         return 'no examples'
-    return f'accuracy {scores.accuracy(counts):.1%}, macro-F1 {scores.macro_f1(counts):.3f}'
+    return f'accuracy {classification.accuracy(counts):.1%}, macro-F1 {classification.macro_f1(counts):.3f}'

@@ -1,24 +1,24 @@
 """Sources, tokenizers and batches. Nothing else in seqjax imports grain or tfds."""
 
-from seqjax.data.batching import Ragged, bucket_lengths, efficiency, plan_buckets
-from seqjax.data.catalogue import Text
+from seqjax.data.batches.packing import Documents, Packed, pack
+from seqjax.data.batches.ragged import Ragged, bucket_lengths, efficiency, plan_buckets
+from seqjax.data.batches.streams import evaluation_streams, training_streams
+from seqjax.data.batches.windows import Windows, evaluation_batches, prefetched, training_batches
 from seqjax.data.corpus import Corpus, load_corpus, text_fields
-from seqjax.data.encoding import Encoding
-from seqjax.data.examples import Example, Examples, TextPair
-from seqjax.data.inheritance import inherited
+from seqjax.data.embedded.synthetic import GENERATORS, Synthetic
 from seqjax.data.labelled import Labelled, load_labelled
 from seqjax.data.loading import EMBEDDED, check_task, default_task, load, load_examples
-from seqjax.data.packing import Documents, Packed, pack
-from seqjax.data.pair_encoding import PairEncoding
 from seqjax.data.pairs import Pairs, load_pairs
-from seqjax.data.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.data.pretraining import Pretraining, load_pretraining
-from seqjax.data.readers import read_examples
-from seqjax.data.sources import load_text
-from seqjax.data.streams import evaluation_streams, training_streams
-from seqjax.data.synthetic import GENERATORS, Synthetic
-from seqjax.data.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer, UnigramTokenizer
-from seqjax.data.windows import Windows, evaluation_batches, prefetched, training_batches
+from seqjax.data.readers.examples import Example, Examples, TextPair
+from seqjax.data.readers.files import read_examples
+from seqjax.data.readers.tfds import Text
+from seqjax.data.text.encoding import Encoding
+from seqjax.data.text.inheritance import inherited
+from seqjax.data.text.pair_encoding import PairEncoding
+from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
+from seqjax.data.text.sources import load_text
+from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer, UnigramTokenizer
 
 __all__ = ['BPETokenizer', 'ByteTokenizer', 'CharTokenizer', 'Corpus', 'Documents', 'EMBEDDED', 'Encoding', 'Example',
            'Examples', 'GENERATORS', 'Labelled', 'Packed', 'PairEncoding', 'Pairs', 'PretrainedTokenizer', 'Pretraining',

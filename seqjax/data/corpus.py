@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from seqjax.data import tokenizers
-from seqjax.data.packing import Documents, Packed, split_documents
-from seqjax.data.sources import load_text
-from seqjax.data.streams import evaluation_streams, training_streams
-from seqjax.data.windows import evaluation_batches, training_batches
+from seqjax.data.batches.packing import Documents, Packed, split_documents
+from seqjax.data.batches.streams import evaluation_streams, training_streams
+from seqjax.data.batches.windows import evaluation_batches, training_batches
+from seqjax.data.text import tokenizers
+from seqjax.data.text.sources import load_text
 from seqjax.errors import FieldError
 
 SEPARATORS = {'line': '\n', 'paragraph': '\n\n'}

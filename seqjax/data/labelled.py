@@ -6,13 +6,14 @@ import hashlib
 import jax
 import numpy as np
 
-from seqjax.data import batching, encoding, packing
-from seqjax.data.batching import length_of
-from seqjax.data.examples import SPLITS
-from seqjax.data.inheritance import check_inherited
-from seqjax.data.lines import plural
-from seqjax.data.marking import SHORTEST_ROW, shortened
-from seqjax.data.splits import drawn
+from seqjax.data.batches import packing, ragged
+from seqjax.data.batches.ragged import length_of
+from seqjax.data.readers.examples import SPLITS
+from seqjax.data.readers.lines import plural
+from seqjax.data.readers.splits import drawn
+from seqjax.data.text import encoding
+from seqjax.data.text.inheritance import check_inherited
+from seqjax.data.text.marking import SHORTEST_ROW, shortened
 from seqjax.errors import FieldError
 
 
@@ -94,7 +95,7 @@ class Labelled:
     def __str__(self):
         lengths = self._lengths('train')
         real = (self._packed('train', ('train',), 1).efficiency() if self.batching == 'pack' else
-                batching.efficiency(lengths, self._buckets('train')))
+                ragged.efficiency(lengths, self._buckets('train')))
         sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if rows)
         return (f'{sizes} sequences of {lengths.min()} to {lengths.max()} steps in {self.shapes[0]} + {self.shapes[1]} '
                 f'shapes, {real:.2%} of their positions real')
@@ -106,14 +107,14 @@ class Labelled:
         """Those of a split, in rows as long as the splits in `like` need them."""
         if self.batching == 'pack':
             return batches(self._packed(split, like, batch_size)).map(_with_lengths)
-        return batches(batching.Ragged(self.rows[split].__getitem__, self._lengths(split), self._buckets(*like), batch_size))
+        return batches(ragged.Ragged(self.rows[split].__getitem__, self._lengths(split), self._buckets(*like), batch_size))
 
     def _packed(self, split, like, batch_size):
         return packing.Packed(self.rows[split].__getitem__, self._lengths(split), self._buckets(*like)[-1], batch_size)
 
     def _buckets(self, *splits):
         mode = 'pad' if self.batching == 'pack' else self.batching
-        return batching.bucket_lengths(mode, np.concatenate([self._lengths(split) for split in splits]),
+        return ragged.bucket_lengths(mode, np.concatenate([self._lengths(split) for split in splits]),
                                        self.most_shapes)
 
 

@@ -2,24 +2,24 @@
 
 import functools
 
-from seqjax.data import encoding, pair_encoding, tokenizers
-from seqjax.data.addition import addition_examples
-from seqjax.data.catalogue import tfds_examples
 from seqjax.data.corpus import load_corpus
-from seqjax.data.inheritance import WRITING
+from seqjax.data.embedded.addition import addition_examples
+from seqjax.data.embedded.language_names import language_name_examples
+from seqjax.data.embedded.moving_digits import moving_digit_examples
+from seqjax.data.embedded.peptides import peptide_examples
+from seqjax.data.embedded.python_docs import python_doc_examples
+from seqjax.data.embedded.python_tokens import python_token_examples
+from seqjax.data.embedded.reversal import reversal_examples
+from seqjax.data.embedded.reviews import review_examples
+from seqjax.data.embedded.synthetic import GENERATORS, Synthetic
 from seqjax.data.labelled import load_labelled
-from seqjax.data.language_names import language_name_examples
-from seqjax.data.moving_digits import moving_digit_examples
 from seqjax.data.pairs import load_pairs
-from seqjax.data.peptides import peptide_examples
 from seqjax.data.pretraining import load_pretraining
-from seqjax.data.python_docs import python_doc_examples
-from seqjax.data.python_tokens import python_token_examples
-from seqjax.data.readers import read_examples
-from seqjax.data.reversal import reversal_examples
-from seqjax.data.reviews import review_examples
-from seqjax.data.splits import hold_out
-from seqjax.data.synthetic import GENERATORS, Synthetic
+from seqjax.data.readers.files import read_examples
+from seqjax.data.readers.splits import hold_out
+from seqjax.data.readers.tfds import tfds_examples
+from seqjax.data.text import encoding, pair_encoding, tokenizers
+from seqjax.data.text.inheritance import WRITING
 from seqjax.errors import FieldError
 
 # Sets of examples that need no file: who makes them, and what they are for, the usual task first.

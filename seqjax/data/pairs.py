@@ -5,10 +5,11 @@ import hashlib
 
 import numpy as np
 
-from seqjax.data import batching, pair_encoding
-from seqjax.data.examples import SPLITS
-from seqjax.data.inheritance import check_inherited
-from seqjax.data.lines import plural
+from seqjax.data.batches import ragged
+from seqjax.data.readers.examples import SPLITS
+from seqjax.data.readers.lines import plural
+from seqjax.data.text import pair_encoding
+from seqjax.data.text.inheritance import check_inherited
 from seqjax.errors import FieldError, UserError
 
 
@@ -116,7 +117,7 @@ class Pairs:
     def _buckets(self, *splits):
         """(the longest pair of every bucket, what it is filled up to)."""
         sizes = np.concatenate([self._sizes(split) for split in splits])
-        buckets = batching.bucket_lengths(self.batching, sizes.max(axis=1), self.most_shapes)
+        buckets = ragged.bucket_lengths(self.batching, sizes.max(axis=1), self.most_shapes)
         bucket = np.searchsorted(buckets, sizes.max(axis=1))
         longest = [sizes[bucket == k].max(axis=0).tolist() for k in range(len(buckets))]
         return buckets, tuple(dict(inputs=S, targets=T, weights=T) for S, T in longest)
@@ -126,7 +127,7 @@ class Pairs:
         buckets, filled = self._buckets(*like)
         rows = tuple(batch_size * max(1, self.batch_tokens // ((shape['inputs'] + shape['targets']) * batch_size))
                      for shape in filled)
-        return batching.Ragged(self.rows[split].__getitem__, self._sizes(split).max(axis=1), buckets, rows, filled)
+        return ragged.Ragged(self.rows[split].__getitem__, self._sizes(split).max(axis=1), buckets, rows, filled)
 
 
 def load_pairs(examples, options, saved=None):

@@ -13,15 +13,15 @@ import grain
 import jax
 import numpy as np
 
-from seqjax.data import encoding, pair_encoding, tokenizers
+from seqjax.data.batches.packing import split_documents
 from seqjax.data.corpus import SEPARATORS
-from seqjax.data.inheritance import check_inherited
-from seqjax.data.marking import SHORTEST_ROW
-from seqjax.data.masking import Masking
-from seqjax.data.next_sentence import SentencePairs, sentences
-from seqjax.data.packing import split_documents
-from seqjax.data.sources import load_text
-from seqjax.data.span_corruption import SENTINELS, SpanCorruption, span_counts, text_length
+from seqjax.data.text import encoding, pair_encoding, tokenizers
+from seqjax.data.text.inheritance import check_inherited
+from seqjax.data.text.marking import SHORTEST_ROW
+from seqjax.data.text.masking import Masking
+from seqjax.data.text.next_sentence import SentencePairs, sentences
+from seqjax.data.text.sources import load_text
+from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption, span_counts, text_length
 from seqjax.errors import FieldError
 
 EVALUATION_SEED = 0  # of what is hidden in held-out rows

@@ -7,10 +7,10 @@ transformers, a text in which the name of a special token stands, '[MASK]', has 
 import json
 import pathlib
 
-from seqjax.data.encoding import Encoding
-from seqjax.data.pair_encoding import PairEncoding
-from seqjax.data.pretrained_tokenizer import BERT_MARKS, PretrainedTokenizer
-from seqjax.data.tokenizers import BPETokenizer, ByteTokenizer, SymbolTokenizer
+from seqjax.data.text.encoding import Encoding
+from seqjax.data.text.pair_encoding import PairEncoding
+from seqjax.data.text.pretrained_tokenizer import BERT_MARKS, PretrainedTokenizer
+from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, SymbolTokenizer
 from seqjax.errors import UserError
 
 PAIR_NAMES = ('<pad>', '<unk>', '<s>', '</s>')

@@ -5,8 +5,16 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError, refuse_unused
-from seqjax.models.transformer_fields import (TransformerFields, cache_slots, kernel_init, make_embedding, make_positions, make_stack,
-                                              only, placed)
+from seqjax.models.transformer_fields import (
+    TransformerFields,
+    cache_slots,
+    kernel_init,
+    make_embedding,
+    make_positions,
+    make_stack,
+    only,
+    placed,
+)
 
 
 class DecoderOnly(TransformerFields):

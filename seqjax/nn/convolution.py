@@ -6,8 +6,8 @@ import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.errors import FieldError
-from seqjax.nn.projection import Projection, partitioned
 from seqjax.nn.norms import layer_norm
+from seqjax.nn.projection import Projection, partitioned
 
 ACTIVATIONS = {'gelu': lambda x: jax.nn.gelu(x, approximate=False), 'relu': jax.nn.relu}
 

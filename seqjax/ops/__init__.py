@@ -1,26 +1,51 @@
 """Arrays in, arrays out: the equations of sequence models, with no parameters and no state."""
 
-from seqjax.ops.attention import (additive_scores, attend, bilinear_scores, dot_scores, hard_weights, scaled_dot_scores,
-                                  soft_weights, weigh)
-from seqjax.ops.cell_names import CELLS, make_cell
-from seqjax.ops.cells import (LSTM, Cell, CoupledLSTM, Elman, GRU, LayerNormLSTM, Orthogonal, PeepholeLSTM, ProjectedLSTM,
-                              ResetBeforeGRU)
+from seqjax.ops.attention.linear import linear_attend, linear_attend_step, linear_state
+from seqjax.ops.attention.masks import Mask, causal_mask
+from seqjax.ops.attention.positions import (
+                                         alibi_bias,
+                                         alibi_slopes,
+                                         relative_buckets,
+                                         rotary_rates,
+                                         rotate,
+                                         sinusoidal_positions,
+                                         steps_of_segments,
+)
+from seqjax.ops.attention.scores import (
+                                         additive_scores,
+                                         attend,
+                                         bilinear_scores,
+                                         dot_scores,
+                                         hard_weights,
+                                         scaled_dot_scores,
+                                         soft_weights,
+                                         weigh,
+)
 from seqjax.ops.crf import Transitions, crf_decode, crf_log_likelihood, crf_log_partition, crf_marginals
-from seqjax.ops.earlier_steps import earlier_step, last_inputs, segment_starts
 from seqjax.ops.experts import mix_experts
-from seqjax.ops.linear_attention import linear_attend, linear_attend_step, linear_state
-from seqjax.ops.linear_cells import LRU, MinGRU, MinLSTM
-from seqjax.ops.linear_recurrence import linear_recurrence
 from seqjax.ops.losses import cross_entropy
-from seqjax.ops.lstm_step import lstm_step_backward, lstm_step_forward
-from seqjax.ops.masks import Mask, causal_mask
 from seqjax.ops.pooling import last_step, mask_steps, max_step, mean_step, valid_steps
-from seqjax.ops.positions import (alibi_bias, alibi_slopes, relative_buckets, rotary_rates, rotate,
-                                  sinusoidal_positions, steps_of_segments)
 from seqjax.ops.quantisation import EIGHT_BITS, Quantised, multiply_quantised, quantise
-from seqjax.ops.recurrence import advance, gates, recur
-from seqjax.ops.selective_scan import selective_scan, selective_state
-from seqjax.ops.wkv import wkv, wkv_state
+from seqjax.ops.recurrence.cell_names import CELLS, make_cell
+from seqjax.ops.recurrence.cells import (
+                                         GRU,
+                                         LSTM,
+                                         Cell,
+                                         CoupledLSTM,
+                                         Elman,
+                                         LayerNormLSTM,
+                                         Orthogonal,
+                                         PeepholeLSTM,
+                                         ProjectedLSTM,
+                                         ResetBeforeGRU,
+)
+from seqjax.ops.recurrence.engine import advance, gates, recur
+from seqjax.ops.recurrence.linear_cells import LRU, MinGRU, MinLSTM
+from seqjax.ops.recurrence.linear_scan import linear_recurrence
+from seqjax.ops.recurrence.lstm_step import lstm_step_backward, lstm_step_forward
+from seqjax.ops.recurrence.selective_state_space import selective_scan, selective_state
+from seqjax.ops.recurrence.token_shift import earlier_step, last_inputs, segment_starts
+from seqjax.ops.recurrence.wkv_operator import wkv, wkv_state
 
 __all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'EIGHT_BITS', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'Mask', 'MinGRU',
            'MinLSTM', 'Orthogonal', 'PeepholeLSTM', 'ProjectedLSTM', 'Quantised', 'ResetBeforeGRU', 'Transitions',

@@ -9,7 +9,14 @@ from seqjax.parallel.mesh import AXES, abstract_mesh, make_mesh, mesh_shape
 from seqjax.parallel.processes import start_processes
 from seqjax.parallel.programs import Programs
 from seqjax.parallel.rules import (
-    RULES, of_all_layers, of_one_layer, over_batch, parameter_shardings, replicated, state_shardings)
+    RULES,
+    of_all_layers,
+    of_one_layer,
+    over_batch,
+    parameter_shardings,
+    replicated,
+    state_shardings,
+)
 from seqjax.parallel.strategies import STRATEGIES, Jit, Pmap, barrier, make_strategy
 
 __all__ = ['AXES', 'Jit', 'Pmap', 'Programs', 'RULES', 'STRATEGIES', 'abstract_mesh', 'barrier', 'keep_freed_memory',

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.tasks import scores
+from seqjax.metrics import classification
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
@@ -40,7 +40,7 @@ class Classification(Task):
         return dict(probabilities=jax.nn.softmax(self.outputs(params, batch)))
 
     def summary(self, sums):
-        return {**sums.means(), 'macro_f1': scores.macro_f1(sums.metrics['confusion'])}
+        return {**sums.means(), 'macro_f1': classification.macro_f1(sums.metrics['confusion'])}
 
 
 def confusion(targets, answers, weights, classes):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from seqjax.tasks import scores
+from seqjax.metrics import classification
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
@@ -44,4 +44,4 @@ class Regression(Task):
         means, counted = sums.means(), sums.rows['weights'] > 0
         predictions, targets = sums.rows['predictions'][counted], sums.rows['targets'][counted]
         return {**means, 'root_mean_squared_error': self.scale * math.sqrt(means['loss']),
-                'pearson': scores.pearson(predictions, targets), 'spearman': scores.spearman(predictions, targets)}
+                'pearson': classification.pearson(predictions, targets), 'spearman': classification.spearman(predictions, targets)}

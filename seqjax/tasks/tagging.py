@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.tasks import scores
+from seqjax.metrics import classification
 from seqjax.tasks.classification import confusion
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
@@ -59,5 +59,5 @@ class Tagging(Task):
 
     def summary(self, sums):
         counts = sums.metrics['confusion']
-        by_tag = {f'f1/{name}': f1 for name, f1, true in zip(self.classes, scores.f1(counts), counts.sum(axis=1)) if true}
-        return {**sums.means(), 'macro_f1': scores.macro_f1(counts), **by_tag}
+        by_tag = {f'f1/{name}': f1 for name, f1, true in zip(self.classes, classification.f1(counts), counts.sum(axis=1)) if true}
+        return {**sums.means(), 'macro_f1': classification.macro_f1(counts), **by_tag}

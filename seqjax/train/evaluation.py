@@ -8,8 +8,8 @@ import numpy as np
 from seqjax import config as configs
 from seqjax.analysis.confusion import plot_confusion
 from seqjax.analysis.scatter import plot_predictions
-from seqjax.train.decoded import on_one_device
-from seqjax.train.run_directory import RunDirectory, read_metrics
+from seqjax.runs.directory import RunDirectory, read_metrics
+from seqjax.train.decode_eval import on_one_device
 
 STEPS_IN_FLIGHT = 16
 UNREAD = ('prompt', 'samples', 'n_best', 'batch_size')  # of config.decode: on which the answers of an evaluation do not depend,

@@ -11,10 +11,10 @@ import numpy as np
 from seqjax import config as configs
 from seqjax import data, models, parallel, tasks
 from seqjax.errors import FieldError, UserError
-from seqjax.train.decoded import make_decoded
+from seqjax.params.paths import by_path
+from seqjax.train.decode_eval import make_decoded
 from seqjax.train.optimizers import make_optimizer
 from seqjax.train.parameters import make_parameters, placed
-from seqjax.train.paths import by_path
 from seqjax.train.schedules import make_schedule
 from seqjax.train.state import create_state
 from seqjax.train.step import make_eval_step, make_train_step

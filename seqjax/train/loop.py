@@ -11,15 +11,16 @@ from seqjax import config as configs
 from seqjax import data, parallel
 from seqjax.analysis.curves import plot_loss
 from seqjax.errors import FieldError
-from seqjax.train import stopping, transfer
-from seqjax.train.checkpoints import Checkpoints
+from seqjax.runs import transfer
+from seqjax.runs.checkpoints import Checkpoints
+from seqjax.runs.directory import MetricsLog, RunDirectory, is_logged, read_metrics
+from seqjax.train import stopping
 from seqjax.train.evaluation import evaluate_splits, short_line
 from seqjax.train.experiment import build
 from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
 from seqjax.train.result import final_numbers, finished_result
-from seqjax.train.run_directory import MetricsLog, RunDirectory, is_logged, read_metrics
 from seqjax.train.xray_step import make_look
 
 

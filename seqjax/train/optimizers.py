@@ -12,7 +12,7 @@ import optax
 import optax.contrib
 
 from seqjax.errors import FieldError, suggestion
-from seqjax.train.paths import map_paths, matches, matches_any, parameter_paths, parse
+from seqjax.params.paths import map_paths, matches, matches_any, parameter_paths, parse
 
 # These need the loss, a line search or a random key at every update (the first rows), evaluate with other parameters than
 # they train (the next) or cannot follow a schedule (the last); a plain training step does not give them that.

@@ -8,7 +8,8 @@ from flax.core import meta
 import jax
 
 from seqjax import config as configs
-from seqjax.train import freezing, lora, optimizers, paths, quantisation
+from seqjax.params import freezing, lora, paths, quantisation
+from seqjax.train import optimizers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seqjax.data.lines import plural
+from seqjax.data.readers.lines import plural
 
 
 class ProgressBar:

@@ -8,11 +8,11 @@ import jax
 
 from seqjax import config as configs
 from seqjax import data
-from seqjax.analysis.baselines import baseline_scores
-from seqjax.analysis.cost import jaxpr_flops
+from seqjax.analysis.cost.flops import jaxpr_flops
 from seqjax.errors import UserError
-from seqjax.train.decoded import signatures
-from seqjax.train.run_directory import jsonable, read_metrics
+from seqjax.metrics.baselines import baseline_scores
+from seqjax.runs.directory import jsonable, read_metrics
+from seqjax.train.decode_eval import signatures
 from seqjax.train.utilisation import compute_speed, peak_flops
 
 

@@ -6,7 +6,7 @@ from flax import struct
 import jax
 import jax.numpy as jnp
 
-from seqjax.train import freezing
+from seqjax.params import freezing
 
 
 @struct.dataclass

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from seqjax.train import freezing
+from seqjax.params import freezing
 
 
 def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, axis_name=None, frozen=(),

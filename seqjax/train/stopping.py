@@ -1,10 +1,9 @@
 """When training ends: after its last step, or early, after some evaluations in a row that were no better than one before."""
 
 from seqjax.errors import FieldError
+from seqjax.metrics.direction import lower_is_better
+from seqjax.runs.directory import jsonable, read_metrics
 from seqjax.train.evaluation import metric_names
-from seqjax.train.run_directory import jsonable, read_metrics
-
-LOWER_IS_BETTER = {'loss', 'error', 'perplexity', 'bits'}  # words of a metric's name; of all others more is better
 
 
 class Patience:
@@ -66,8 +65,3 @@ def check(config, parts):
 def _check_name(metric, names):
     if metric not in names:
         raise FieldError('config.train.stop_metric', metric, f'is not measured in this run; there are: {", ".join(names)}')
-
-
-def lower_is_better(metric):
-    """'eval/bits_per_byte' -> True, 'eval/f1/loss' -> False: F1 of a class of that name."""
-    return not LOWER_IS_BETTER.isdisjoint(metric.split('/')[1].split('_'))

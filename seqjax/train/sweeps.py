@@ -11,11 +11,12 @@ from seqjax import tasks
 from seqjax.analysis.comparison import plot_comparison
 from seqjax.analysis.length_curve import plot_quality_by_length
 from seqjax.errors import UserError
-from seqjax.train import files, stopping
-from seqjax.train.checkpoints import Checkpoints, verify
-from seqjax.train.decoded import SHOWN
+from seqjax.runs import files
+from seqjax.runs.checkpoints import Checkpoints, verify
+from seqjax.runs.directory import RunDirectory, read_metrics
+from seqjax.train import stopping
+from seqjax.train.decode_eval import SHOWN
 from seqjax.train.loop import train
-from seqjax.train.run_directory import RunDirectory, read_metrics
 
 
 def sweep(variants, workdir):

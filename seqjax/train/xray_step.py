@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqjax.analysis import gradients as flows
-from seqjax.analysis.loss_gradients import end_gradients
+from seqjax.analysis.recurrent import gradients as flows
+from seqjax.analysis.recurrent.loss_gradients import end_gradients
 
 
 def make_look(parts, state):

@@ -7,9 +7,9 @@ import types
 import numpy as np
 import pytest
 
-from seqjax.data import encoding
-from seqjax.data.examples import Example, Examples
 from seqjax.data.labelled import load_labelled
+from seqjax.data.readers.examples import Example, Examples
+from seqjax.data.text import encoding
 from seqjax.errors import FieldError
 
 OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=100, lowercase=False, spelling=0, vectors='', max_length=0,

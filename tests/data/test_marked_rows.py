@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from seqjax.data import encoding
-from seqjax.data.examples import Example, Examples, TextPair
 from seqjax.data.labelled import load_labelled
+from seqjax.data.readers.examples import Example, Examples, TextPair
+from seqjax.data.text import encoding
 from seqjax.errors import FieldError
 from seqjax.special_tokens import END, MARKED_COUNT, START, UNKNOWN
 from tests.data.test_labelled import examples, first_letter, options

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from seqjax import data
-from seqjax.data import pair_encoding
-from seqjax.data.examples import Example, Examples
 from seqjax.data.pairs import load_pairs
+from seqjax.data.readers.examples import Example, Examples
+from seqjax.data.text import pair_encoding
 from seqjax.errors import FieldError
 from seqjax.special_tokens import END
 from tests.tiny import tiny_config

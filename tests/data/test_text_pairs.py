@@ -5,9 +5,9 @@ import json
 import pytest
 
 from seqjax import data
-from seqjax.data.examples import Example, TextPair
+from seqjax.data.readers.examples import Example, TextPair
 from seqjax.errors import FieldError
-from tests.data.test_malformed_files import read
+from tests.data.readers.test_malformed_files import read
 from tests.tfds_sets import CLASSES, make_set
 from tests.tiny import tiny_config
 

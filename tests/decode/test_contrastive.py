@@ -11,7 +11,7 @@ from seqjax import config as configs
 from seqjax import models
 from seqjax.decode import Sampler, contrastive_search, generate
 from seqjax.errors import FieldError
-from seqjax.train import generate as write
+from seqjax.modes.continue_text import generate_text as write
 from tests.labelled_files import untrained_run
 from tests.reference.parameters import random_parameters
 from tests.tiny import tiny_config

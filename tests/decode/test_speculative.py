@@ -13,8 +13,8 @@ from seqjax import data, models
 from seqjax.decode import Sampler, generate, speculate
 from seqjax.decode.speculative import accept
 from seqjax.errors import FieldError
-from seqjax.train import RunDirectory
-from seqjax.train import generate as write
+from seqjax.modes.continue_text import generate_text as write
+from seqjax.runs import RunDirectory
 from tests.decode.test_sampling import probabilities
 from tests.labelled_files import untrained_run
 from tests.reference.parameters import random_parameters

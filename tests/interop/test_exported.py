@@ -1,4 +1,4 @@
-"""What load_exported accepts, and what it says of the rest. The models here are one line; see tests/train/test_export.py."""
+"""What load_exported accepts, and what it says of the rest. The models here are one line; see tests/modes/test_export.py."""
 
 import hashlib
 import json

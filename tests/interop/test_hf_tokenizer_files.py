@@ -7,12 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from seqjax import interop, train
-from seqjax.data import tokenizers
-from seqjax.data.encoding import Encoding
-from seqjax.data.pair_encoding import PairEncoding, Vocabulary
-from seqjax.data.pretrained_tokenizer import PretrainedTokenizer
+from seqjax import interop, runs
+from seqjax.data.text import tokenizers
+from seqjax.data.text.encoding import Encoding
+from seqjax.data.text.pair_encoding import PairEncoding, Vocabulary
+from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.errors import UserError
+from seqjax.modes.eval import load_model
+from seqjax.modes.hugging_face import write_hugging_face
 from tests.labelled_files import untrained_run
 from tests.tiny import tiny_config, write_text
 
@@ -85,18 +87,18 @@ def test_a_run_is_written_with_its_tokenizer(tmp_path, monkeypatch):
                                           vocabulary=300), parallel=dict(data=1))
     untrained_run(config, tmp_path / 'run')
     said = []
-    path = train.write_hugging_face(config, tmp_path / 'run', report=said.append)
-    theirs, ours = library.AutoTokenizer.from_pretrained(path), train.RunDirectory(tmp_path / 'run').tokenizer()
+    path = write_hugging_face(config, tmp_path / 'run', report=said.append)
+    theirs, ours = library.AutoTokenizer.from_pretrained(path), runs.RunDirectory(tmp_path / 'run').tokenizer()
     assert theirs('a text\n and \N{SNOWMAN}')['input_ids'] == ours.encode('a text\n and \N{SNOWMAN}').tolist() and not said
-    model, params = train.load_model(tmp_path / 'run')
+    model, params = load_model(tmp_path / 'run')
     inputs = theirs('a text', return_tensors='pt')
     logits = library.AutoModelForCausalLM.from_pretrained(path)(**inputs).logits.detach().numpy()
     np.testing.assert_allclose(logits, model.apply({'params': params}, inputs['input_ids'].numpy()), atol=1e-4)
     assert sorted(each.name for each in path.iterdir()) == ['config.json', 'model.safetensors', 'tokenizer.json',
                                                             'tokenizer_config.json']
-    monkeypatch.setattr(importlib.import_module('seqjax.train.hugging_face'), '_reads',
+    monkeypatch.setattr(importlib.import_module('seqjax.modes.hugging_face'), '_reads',
                         lambda run: tokenizers.symbols('word', ['a'], lowercase=True))
-    train.write_hugging_face(config, tmp_path / 'run', report=said.append)
+    write_hugging_face(config, tmp_path / 'run', report=said.append)
     assert sorted(each.name for each in path.iterdir()) == ['config.json', 'model.safetensors']
     assert said == ['without a tokenizer, which transformers cannot have exactly as it is: it makes capitals small as Python '
                     'does, where a letter may depend on those around it']

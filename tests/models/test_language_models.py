@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from seqjax import models, nn, ops
-from tests.reference import recurrence as reference_recurrence, state_space, transformer as reference_transformer
+from tests.reference import recurrence as reference_recurrence
+from tests.reference import state_space
+from tests.reference import transformer as reference_transformer
 from tests.reference.parameters import random_parameters
 
 B, T, V, D, L, H = 3, 7, 11, 8, 2, 2

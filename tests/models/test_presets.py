@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from seqjax import experiment_files, models
+from seqjax import models
 from seqjax.errors import FieldError
+from seqjax.modes import experiment_files
 
 TOKENS = jax.ShapeDtypeStruct((1, 2), np.int32)
 # What the papers say, in millions and rounded. Of T5's large, which has 738, the paper says 770.
@@ -117,4 +118,4 @@ def test_a_preset_can_be_changed_and_a_wrong_name_is_met_with_a_suggestion():
 
 
 def test_every_preset_is_an_experiment():
-    assert experiment_files.variants(experiment_files.FOLDER / 'presets.py') == tuple(models.PRESETS)
+    assert experiment_files.variants(experiment_files.FOLDER / 'scaling' / 'presets.py') == tuple(models.PRESETS)

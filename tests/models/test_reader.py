@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqjax import models, nn, ops, parallel
-from seqjax.analysis.layers import recurrent_layers
+from seqjax.analysis.recurrent.layers import recurrent_layers
 from seqjax.errors import FieldError
 from tests.reference import recurrence as reference
 from tests.reference.parameters import random_parameters

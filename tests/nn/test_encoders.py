@@ -10,7 +10,8 @@ import pytest
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
-from tests.reference import recurrence as reference_recurrence, transformer as reference_transformer
+from tests.reference import recurrence as reference_recurrence
+from tests.reference import transformer as reference_transformer
 from tests.reference.parameters import random_parameters
 
 B, T, D, N, H = 4, 6, 3, 8, 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seqjax import ops
-from seqjax.analysis.cost import matmul_flops
+from seqjax.analysis.cost.flops import matmul_flops
 
 D, F = 6, 10
 KINDS = {'plain': (False, False), 'gated': (True, False), 'biases': (False, True), 'gated, biases': (True, True)}

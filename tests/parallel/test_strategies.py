@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from seqjax import parallel
-from seqjax.train import RunDirectory, build, make_eval_step, make_train_step
+from seqjax.runs import RunDirectory
+from seqjax.train import build, make_eval_step, make_train_step
 from seqjax.train.evaluation import evaluate_state
 from tests.labelled_files import labelled_config, write_labelled
 from tests.pair_files import pair_config, write_pairs

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-
 erf = np.vectorize(math.erf)
 ACTIVATIONS = {
     'relu': lambda x: np.maximum(x, 0),

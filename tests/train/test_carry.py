@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from seqjax import ops
-from seqjax.train import Checkpoints, RunDirectory, build, make_eval_step, make_train_step
+from seqjax.runs import Checkpoints, RunDirectory
+from seqjax.train import build, make_eval_step, make_train_step
 from seqjax.train.evaluation import evaluate_state
 from tests.tiny import tiny_config, write_text
 

@@ -11,9 +11,11 @@ import pytest
 from seqjax import config as configs
 from seqjax import train
 from seqjax.errors import FieldError
-from seqjax.train import Checkpoints, Patience, RunDirectory, build, evaluation, read_metrics, stopping, sweeps
+from seqjax.metrics.direction import lower_is_better
+from seqjax.modes.eval import find_checkpoint
+from seqjax.runs import Checkpoints, RunDirectory, read_metrics
+from seqjax.train import Patience, build, evaluation, stopping, sweeps
 from seqjax.train.interrupts import Interrupts
-from seqjax.train.modes import find_checkpoint
 from seqjax.train.recorder import Recorder
 from tests.labelled_files import labelled_config, write_labelled
 from tests.tiny import tiny_config
@@ -96,7 +98,7 @@ def test_the_best_is_the_newest_of_equals_and_never_what_is_not_finite():
     ('eval/root_mean_squared_error', True), ('eval/accuracy', False), ('eval/bleu', False), ('eval/exact_match', False),
     ('eval/spearman', False), ('eval/macro_f1', False), ('eval/f1/loss', False), ('eval/f1/error', False)])
 def test_which_direction_is_better_is_known_by_name(metric, lower):
-    assert stopping.lower_is_better(metric) == lower
+    assert lower_is_better(metric) == lower
 
 
 def test_a_metric_that_an_evaluation_did_not_find_is_refused():

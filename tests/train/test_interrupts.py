@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from seqjax.train import Checkpoints
+from seqjax.runs import Checkpoints
 from seqjax.train.interrupts import Interrupts
 from tests.processes import finish, start
 from tests.tiny import write_text
@@ -17,7 +17,7 @@ SECONDS_TO_LEAVE = 15  # generous for a machine with other work; what is tested 
 
 
 def command(workdir, text, *more):
-    return ['--config=experiments/char_lstm.py', f'--workdir={workdir}', f'--config.data.source=file:{text}',
+    return ['--config=experiments/language/char_lstm.py', f'--workdir={workdir}', f'--config.data.source=file:{text}',
             '--config.data.sequence_length=16', '--config.data.batch_size=8', '--config.model.width=16',
             '--config.model.depth=1', '--config.train.steps=100000', '--config.train.eval_every=50',
             '--config.train.save_every=50', '--config.optimizer.warmup_steps=10', *more]

@@ -11,7 +11,7 @@ from jax.sharding import SingleDeviceSharding
 import numpy as np
 import pytest
 
-from seqjax.train import Checkpoints
+from seqjax.runs import Checkpoints
 from tests.processes import finish, start
 from tests.tiny import write_text
 
@@ -20,7 +20,7 @@ MOMENTS = ['compile', 'step', 'save', 'evaluation', 'save', 'step', 'evaluation'
 
 
 def command(workdir, text):
-    return ['--config=experiments/char_gpt.py', f'--workdir={workdir}', f'--config.data.source=file:{text}',
+    return ['--config=experiments/language/char_gpt.py', f'--workdir={workdir}', f'--config.data.source=file:{text}',
             '--config.data.held_out=0.5', '--config.data.sequence_length=16', '--config.data.batch_size=8',
             '--config.model.width=16', '--config.model.depth=1', '--config.model.heads=2', '--config.model.dropout=0.1',
             f'--config.train.steps={STEPS}', '--config.train.eval_every=10', '--config.train.save_every=10',

@@ -11,7 +11,9 @@ import pytest
 from seqjax import ops, train
 from seqjax.data import Labelled
 from seqjax.errors import FieldError, UserError
-from seqjax.train import Checkpoints, RunDirectory, build, loop, read_metrics
+from seqjax.modes.eval import evaluate
+from seqjax.runs import Checkpoints, RunDirectory, read_metrics
+from seqjax.train import build, loop
 from seqjax.train.interrupts import Interrupts
 from tests.labelled_files import LETTERS, SPLITS, labelled_config, write_labelled
 from tests.tiny import tiny_config
@@ -132,12 +134,12 @@ def test_what_a_finished_run_lacks_is_made_up_for(lost, run, tmp_path):
 def test_an_older_checkpoint_is_evaluated_into_a_folder_of_its_own(run, tmp_path, capsys):
     config, workdir = run[0], shutil.copytree(run[1], tmp_path / 'run')
     before = files(workdir)
-    found, folder = train.evaluate(config, workdir, '2'), workdir / 'eval_00000002'
+    found, folder = evaluate(config, workdir, '2'), workdir / 'eval_00000002'
     assert f'written to {folder}: validation_confusion.png, validation_confusion.json\n' in capsys.readouterr().err
     assert json.loads((folder / 'validation_confusion.json').read_text())['step'] == found['step'] == 2
     after = files(workdir)
     assert {name: after[name] for name in before} == before and len(after) == len(before) + 2
-    train.evaluate(config, workdir)  # of the last step, as the run did
+    evaluate(config, workdir)  # of the last step, as the run did
     assert files(workdir).keys() == after.keys()
 
 
@@ -157,7 +159,7 @@ def test_a_run_that_ends_earlier_than_it_meant_to_measures_the_test_split_all_th
 def test_evaluation_of_a_split_gives_the_numbers_of_the_result(run, split, name):
     config, workdir, result = run
     (workdir / f'{split}_confusion.png').unlink()
-    found = train.evaluate(changed(config, split=split), workdir)
+    found = evaluate(changed(config, split=split), workdir)
     assert found.pop('step') == 4
     assert found == {f'{name}/{score}': result[f'{name}/{score}'] for score in ('loss', 'accuracy', 'macro_f1')}
     assert (workdir / f'{split}_confusion.png').exists()
@@ -204,12 +206,12 @@ def test_another_file_is_measured_with_what_the_run_learned(run, tmp_path):
         json.dumps(dict(text=text, label=label, split=split)) for text, label, split in
         [('abé', 'ash', 'train'), ('gh', 'cedar', 'train'), ('abcd', 'ash', 'validation'), ('hhgf', 'cedar', 'validation')]))
     before = (workdir / 'validation_confusion.json').read_bytes()
-    found = train.evaluate(changed(config, source=f'file:{path}', batch_size=2), workdir)
+    found = evaluate(changed(config, source=f'file:{path}', batch_size=2), workdir)
     assert found['eval/accuracy'] in (0.0, 0.5, 1.0)
     assert (workdir / 'validation_confusion.json').read_bytes() == before  # of the run's own data
     path.write_text(path.read_text().replace('cedar', 'oak'))
     with pytest.raises(FieldError) as caught:
-        train.evaluate(changed(config, source=f'file:{path}', batch_size=2), workdir)
+        evaluate(changed(config, source=f'file:{path}', batch_size=2), workdir)
     assert str(caught.value) == (f"config.data.source='file:{path}': has the label 'oak', which was not learned; there are: "
                                  'ash, birch, cedar')
 
@@ -264,7 +266,7 @@ def test_a_regression_run_draws_its_predictions_and_has_only_numbers_in_its_resu
     scale = RunDirectory(tmp_path / 'run').encoding().scale
     assert result['eval/root_mean_squared_error'] == pytest.approx(scale * math.sqrt(result['eval/loss']))
     assert result['eval/root_mean_squared_error'] < 2 * np.ptp(targets)
-    found = train.evaluate(changed(config, split='test'), tmp_path / 'run')
+    found = evaluate(changed(config, split='test'), tmp_path / 'run')
     assert found['test/spearman'] is None and found['test/loss'] == result['test/loss']
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from seqjax import config as configs
 from seqjax.errors import FieldError
-from seqjax.train import RunDirectory, build, optimizers
+from seqjax.runs import RunDirectory
+from seqjax.train import build, optimizers
 
 RATE = 0.01
 

@@ -3,7 +3,8 @@
 import jax
 import pytest
 
-from seqjax.train import RunDirectory, build, make_train_step
+from seqjax.runs import RunDirectory
+from seqjax.train import build, make_train_step
 from tests.tiny import tiny_config, write_text
 
 

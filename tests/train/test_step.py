@@ -12,9 +12,9 @@ import pytest
 from seqjax import config as configs
 from seqjax import ops, train
 from seqjax.errors import UserError
+from seqjax.runs.directory import read_metrics
 from seqjax.tasks import LanguageModel, Sums
 from seqjax.train.optimizers import make_optimizer
-from seqjax.train.run_directory import read_metrics
 from seqjax.train.step import fingerprint, make_train_step
 from tests.tiny import tiny_config, write_text
 

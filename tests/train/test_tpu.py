@@ -52,7 +52,8 @@ def main(folder):
     import numpy as np
 
     from seqjax.parallel import AXES, rules, strategies
-    from seqjax.train import RunDirectory, build, make_train_step
+    from seqjax.runs import RunDirectory
+    from seqjax.train import build, make_train_step
     from tests.tiny import tiny_config, write_text
 
     chips = np.array(topologies.get_topology_desc(platform='tpu', topology_name='v5e:2x4').devices)

@@ -9,7 +9,6 @@ from seqjax.train import result as module
 from seqjax.train.utilisation import _GPUS, _TPUS, compute_speed, peak_flops
 from tests.tiny import tiny_config, write_text
 
-
 # ------------------------------------------------------------------------------------------------ peaks
 
 @pytest.mark.parametrize('kind, dtype, teraflops', [

@@ -1,0 +1,1 @@
+"""FLOPs, memory, time and sequential depth of models and layers."""

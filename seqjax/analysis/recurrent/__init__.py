@@ -1,0 +1,1 @@
+"""Gradient flow, receptive fields and interpretable units of recurrent layers."""

@@ -1,0 +1,1 @@
+"""Examples from files and from TensorFlow Datasets."""

@@ -1,0 +1,249 @@
+"""How labelled sequences become numbers, and answers become names again. Saved with a run as one JSON file.
+
+    token    0         1         2       3     4      ...
+    is       padding   unknown   what the tokenizer knows
+    marked   padding   unknown   START   END   MASK   what the tokenizer knows
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+
+from seqjax.data.batches.ragged import length_of
+from seqjax.data.readers.examples import TextPair
+from seqjax.data.text import tokenizers
+from seqjax.data.text.marking import marked, shortened
+from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
+from seqjax.data.text.word_vectors import load_word_vectors
+from seqjax.errors import FieldError
+from seqjax.special_tokens import MARKED_COUNT, Marks
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """What is decided by the training examples alone.
+
+    task: what is answered; '' where sequences can be read, and what is said of them is still to be learned: `with_answers`.
+    tokenizer: of texts or words; None where inputs are frames. spelling: of the characters of words, or None; at most
+    spelling_length of a word are seen. classes: their names. offset, scale: mean and standard deviation of numbers.
+    table: pretrained vectors of the tokens [V, D], or None. marked: rows have marks, see `data.marking`, and none has more
+    than `longest` steps. pairs: a row has two texts.
+    """
+
+    task: str
+    tokenizer: Any = None
+    spelling: Any = None
+    spelling_length: int = 0
+    classes: tuple[str, ...] = ()
+    offset: float = 0.0
+    scale: float = 1.0
+    table: Any = None
+    marked: bool = False
+    pairs: bool = False
+    longest: int = 0
+
+    @property
+    def vocabulary(self):
+        """The number of tokens; None where inputs are frames."""
+        return self.tokenizer and self.tokenizer.vocabulary + self._shift
+
+    @property
+    def marks(self):
+        """The numbers of the special tokens."""
+        return getattr(self.tokenizer, 'marks', None) or Marks()
+
+    @property
+    def reads_words(self):
+        """Whether a line that is to be tagged is split at its blanks."""
+        return tokenizers.name_of(self.tokenizer) != 'char'
+
+    def tokens(self, sequence):
+        """The tokens of a text or of words [n], without marks."""
+        tokens = np.concatenate([np.zeros(0, np.int32), *map(self.tokenizer.encode, self._parts(sequence))])
+        return tokens + np.int32(self._shift) * (tokens >= self._own)
+
+    def name(self, token):
+        """What a token stands for; of a special one its name."""
+        names = dict(zip(self.marks[:self._special], ('<pad>', '<unk>', '<s>', '</s>', '<mask>')))
+        return names.get(token) or self.tokenizer.decode([token - self._shift])
+
+    def inputs(self, sequence):
+        """A text, words, frames or two texts -> tokens [T], frames [T, D], or dict(words=[T], characters=[T, C])."""
+        if self.tokenizer is None:
+            return np.asarray(sequence, np.float32)
+        if self.marked:
+            texts = (sequence.first, sequence.second) if self.pairs else (sequence,)
+            return marked(*map(self.tokens, texts), marks=self.marks)
+        tokens = self.tokens(sequence)
+        if self.spelling is None:
+            return tokens
+        characters = np.zeros((len(tokens), self.spelling_length), np.int32)
+        words = sequence.split() if isinstance(sequence, str) else sequence
+        for place, word in zip(characters, words):
+            spelled = self.spelling.encode(word[:self.spelling_length])
+            place[:len(spelled)] = spelled
+        return dict(words=tokens, characters=characters)
+
+    def places(self, sequence):
+        """Which steps have the labels of a sequence, one for each: all but the marks, and of a word in pieces the first."""
+        if self.tokenizer is None or self._own:
+            return np.arange(len(sequence)) + self.marked
+        sizes = [len(self.tokenizer.encode(part)) for part in self._parts(sequence)]
+        return np.cumsum([0, *sizes])[:-1] + self.marked
+
+    def row(self, example):
+        """dict(inputs, targets, weights) of one example: a target of its own for every step, or one for all."""
+        inputs = self.inputs(example.inputs)
+        if self.task == 'regression':
+            return dict(inputs=inputs, targets=np.float32(example.target), weights=np.float32(1))
+        number = {name: i for i, name in enumerate(self.classes)}
+        if self.task == 'classification':
+            return dict(inputs=inputs, targets=np.int32(number[example.target]), weights=np.float32(1))
+        steps = length_of(dict(inputs=inputs))
+        targets, weights, places = np.zeros(steps, np.int32), np.zeros(steps, np.float32), self.places(example.inputs)
+        targets[places] = [number.get(label, 0) for label in example.target]
+        weights[places] = [label is not None for label in example.target]
+        return dict(inputs=inputs, targets=targets, weights=weights)
+
+    def fitted(self, row):
+        """The row, without what a marked one has too much of."""
+        return shortened(row, self.longest, self.marks.end) if self.longest else row
+
+    def for_model(self):
+        """What the data decides about a model."""
+        return dict(vocabulary=self.vocabulary, outputs=0 if self.task == 'masked_lm' else len(self.classes) or 1,
+                    per_step=self.task == 'tagging', characters=self.spelling and self.spelling.vocabulary, table=self.table,
+                    **(dict(context_length=self.longest, end=self.marks.end) if self.marked else {}))
+
+    def for_task(self):
+        """What the data decides about a task."""
+        return dict(classes=self.classes, offset=self.offset, scale=self.scale)
+
+    def as_options(self):
+        """{field of `config.data`: value}: what a run that reads like this says of it."""
+        symbols = dict(lowercase=self.tokenizer.lowercase) if self._own else {}
+        return dict(tokenizer=tokenizers.name_of(self.tokenizer), marked=self.marked, spelling=self.spelling_length,
+                    **symbols, **(dict(vectors='') if self.table is None else {})) if self.tokenizer else {}
+
+    def dumps(self):
+        saved = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for name in ('tokenizer', 'spelling'):
+            saved[name] = saved[name] and tokenizers.dumps(saved[name])
+        saved['table'] = None if self.table is None else self.table.shape  # the vectors themselves are parameters by now
+        return json.dumps(saved, ensure_ascii=False) + '\n'
+
+    @property
+    def _own(self):
+        """A SymbolTokenizer has padding and unknown itself, and they are the same two; bytes and byte pairs have neither."""
+        return 2 if isinstance(self.tokenizer, tokenizers.SymbolTokenizer) else 0
+
+    @property
+    def _special(self):
+        return MARKED_COUNT if self.marked else 2
+
+    @property
+    def _shift(self):
+        """How far the tokens of the tokenizer are moved to make room; a pretrained one has special tokens itself."""
+        return 0 if isinstance(self.tokenizer, PretrainedTokenizer) else self._special - self._own
+
+    def _parts(self, sequence):
+        """What is tokenized by itself: words in pieces one by one, each with the blank before it; all of anything else."""
+        if self._own or isinstance(sequence, str):
+            return [sequence]
+        return [f' {word}' if i else word for i, word in enumerate(sequence)]
+
+
+def loads(text):
+    """The encoding that `dumps` wrote."""
+    saved = json.loads(text)
+    for name in ('tokenizer', 'spelling'):
+        saved[name] = saved[name] and tokenizers.loads(saved[name])
+    saved['table'] = saved['table'] and np.zeros(saved['table'], np.float32)
+    return Encoding(**{**saved, 'classes': tuple(saved['classes'])})
+
+
+def learn(task, examples, options):
+    """The encoding that training `examples` give; options: `config.data`."""
+    _check_sequences(task, examples[0].inputs, options)
+    sequences = [text for example in examples for text in _texts(example.inputs)]
+    tokenizer, spelling = _tokenizer(sequences, options), None
+    if options.spelling:
+        spelling = tokenizers.symbols('char', [word for words in sequences for word in _words(words)], 0)
+    table = load_word_vectors(options.vectors, tokenizer.symbols)[0] if options.vectors else None
+    return with_answers(Encoding('', tokenizer, spelling, options.spelling, table=table, marked=options.marked), task, examples,
+                        options)
+
+
+def relearn(how, task, examples, options):
+    """An inherited encoding (see `data.inherited`) with what is to be said of these training examples."""
+    _check_sequences(task, examples[0].inputs, options)
+    return with_answers(with_vectors(how, options), task, examples, options)
+
+
+def with_answers(how, task, examples, options):
+    """The encoding with classes, or mean and deviation, from training examples."""
+    how = dataclasses.replace(how, task=task, pairs=isinstance(examples[0].inputs, TextPair))
+    if task == 'regression':
+        targets = np.array([example.target for example in examples], np.float64)
+        return dataclasses.replace(how, offset=float(targets.mean()), scale=float(targets.std()) or 1.0)
+    labels = [example.target for example in examples]
+    names = {label for row in labels for label in row if label is not None} if task == 'tagging' else set(labels)
+    if len(names) < 2:
+        raise FieldError('data.source', options.source,
+                         f'has one class, {", ".join(map(repr, names))}; there is nothing to tell apart')
+    return dataclasses.replace(how, classes=tuple(sorted(names)))
+
+
+def with_vectors(saved, options):
+    """The saved encoding with the vectors themselves, of which it keeps the shape: a run may have no parameters yet.
+
+    A run that inherits them does, and needs no file.
+    """
+    if saved.table is None or not options.vectors:
+        return saved
+    return dataclasses.replace(saved, table=load_word_vectors(options.vectors, saved.tokenizer.symbols)[0])
+
+
+def _tokenizer(sequences, options):
+    kind = options.tokenizer
+    if isinstance(sequences[0], np.ndarray):
+        return None
+    if kind in ('char', 'word'):
+        return tokenizers.symbols(kind, sequences, options.vocabulary if kind == 'word' else 0, options.lowercase)
+    return tokenizers.train(kind, '\n'.join(' '.join(_words(sequence)) if isinstance(sequence, tuple) else sequence
+                                            for sequence in sequences), options.vocabulary)
+
+
+def _texts(sequence):
+    return (sequence.first, sequence.second) if isinstance(sequence, TextPair) else (sequence,)
+
+
+def _words(sequence):
+    return sequence.split() if isinstance(sequence, str) else sequence
+
+
+# ------------------------------------------------------------------------------------------------ what cannot be
+
+def _check_sequences(task, sequence, options):
+    """Sequences of this kind must be ones that the options can read. sequence: one of them."""
+    kind, frames = options.tokenizer, isinstance(sequence, np.ndarray)
+    if options.marked and frames:
+        raise FieldError('data.marked', True, 'puts marks around texts, and the set has frames; set it to false')
+    if isinstance(sequence, TextPair) and not options.marked:
+        raise FieldError('data.marked', False, 'the set has two texts a row, which marks keep apart; set it to true')
+    in_pieces = options.marked and kind in ('byte', 'bpe', 'unigram', 'pretrained')
+    if isinstance(sequence, tuple) and kind != 'word' and not in_pieces:
+        raise FieldError('data.tokenizer', kind, "the set consists of words; write 'word'")
+    if task == 'tagging' and isinstance(sequence, str) and kind != 'char':
+        raise FieldError('data.tokenizer', kind, "the set has a label for every character; write 'char'")
+    if options.vectors and kind != 'word':
+        raise FieldError('data.vectors', options.vectors, f"are of words, and data.tokenizer={kind!r}; write 'word'")
+    if options.spelling and (kind != 'word' or frames):
+        raise FieldError('data.spelling', options.spelling, "needs words; set it to 0, or data.tokenizer to 'word'")
+    for field in ('vectors', 'spelling'):
+        value = getattr(options, field)
+        if value and options.marked:
+            raise FieldError(f'data.{field}', value, 'goes with rows without marks, and data.marked=True; set it to '
+                             f'{type(value)()!r}')

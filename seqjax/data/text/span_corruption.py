@@ -1,0 +1,98 @@
+"""Span corruption (Raffel et al. 2020, section 3.1.4): what is missing in a text is to be written, span by span.
+
+    text       Thank you for inviting me to your party last week END
+    inputs     Thank you <extra_id_0> me to your party <extra_id_1> END
+    targets    <extra_id_0> for inviting <extra_id_1> last week END
+
+A pair as translations have them. END closes the targets, where the figure of the paper has a last sentinel.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from seqjax.data.batches.packing import filled
+from seqjax.special_tokens import END
+
+SENTINELS = 100  # of a vocabulary, as in the paper's
+
+
+def span_counts(length, share, mean_length):
+    """(hidden tokens, spans) of a text of two tokens or more."""
+    hidden = min(max(round(length * share), 1), length - 1)
+    return hidden, min(max(round(hidden / mean_length), 1), length - hidden)
+
+
+def text_length(steps, share, mean_length):
+    """The tokens of the longest text whose inputs, with sentinels and END, take `steps`."""
+    def taken(length):
+        hidden, spans = span_counts(length, share, mean_length)
+        return length - hidden + spans + 1
+
+    length = 2
+    while taken(length + 1) <= steps:
+        length += 1
+    return length
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanCorruption:
+    """A text of 2 to `longest` tokens -> a row: inputs [S], their lengths [], targets [T] and weights [T], filled up.
+
+    first: the token of the first sentinel. share: of the tokens that are hidden; mean_length: of the spans they are in.
+    """
+
+    longest: int
+    first: int
+    share: float
+    mean_length: float
+
+    @property
+    def sizes(self):
+        """(S, T)."""
+        hidden, spans = span_counts(self.longest, self.share, self.mean_length)
+        return self.longest - hidden + spans + 1, hidden + spans + 1
+
+    def __call__(self, text, rng):
+        inputs, targets = self.corrupt(text, rng)
+        S, T = self.sizes
+        return dict(inputs=filled(inputs, S), lengths=np.int32(len(inputs)), targets=filled(targets, T),
+                    weights=filled(np.ones(len(targets), np.float32), T))
+
+    def corrupt(self, text, rng):
+        """(inputs, targets) of a text [n]: kept and hidden spans in turn, a kept one first, all lengths equally likely."""
+        hidden, spans = span_counts(len(text), self.share, self.mean_length)
+        kept, lost = (_composition(total, spans, rng) for total in (len(text) - hidden, hidden))
+        borders = np.cumsum(np.stack([kept, lost], axis=1))[:-1]
+        pieces = np.split(text, borders)
+        sentinels = np.arange(self.first, self.first + spans, dtype=np.int32)[:, None]
+        end = np.array([END], np.int32)
+        return (np.concatenate([part for pair in zip(pieces[::2], sentinels) for part in pair] + [end]),
+                np.concatenate([part for pair in zip(sentinels, pieces[1::2]) for part in pair] + [end]))
+
+
+def put_back(inputs, targets, first, count=SENTINELS):
+    """The text of a corrupted pair, without END: a sentinel gives way to what stands after it in the targets.
+
+    A sentinel that the targets do not have stands for nothing.
+    """
+    spans, now = {}, None
+    for token in _before_end(targets):
+        if first <= token < first + count:
+            now = spans.setdefault(token, [])
+        elif now is not None:
+            now.append(token)
+    text = [piece for token in _before_end(inputs)
+            for piece in (spans.get(token, ()) if first <= token < first + count else (token,))]
+    return np.array(text, np.int32)
+
+
+def _composition(total, parts, rng):
+    """`total` as a sum of so many positive numbers, all such sums equally likely."""
+    cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1
+    return np.diff(np.concatenate([[0], cuts, [total]]).astype(int))
+
+
+def _before_end(tokens):
+    tokens = np.asarray(tokens).tolist()
+    return tokens[:tokens.index(END)] if END in tokens else tokens

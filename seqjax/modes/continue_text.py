@@ -1,0 +1,228 @@
+"""Texts that a run of a language model writes: after one prompt, or after every line of a file."""
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+
+from seqjax import config as configs
+from seqjax import data, decode, models
+from seqjax.data.text import tokenizers
+from seqjax.errors import FieldError, UserError
+from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.modes.input_warnings import Noticed
+from seqjax.modes.predict import pieces_of
+from seqjax.runs.directory import RunDirectory
+from seqjax.train.experiment import make_task
+from seqjax.train.progress import ProgressBar
+
+
+def generate_text(config, workdir, checkpoint='latest'):
+    """`config.decode.samples` texts that the run writes; each starts with the prompt."""
+    config, run, tokenizer = _open(config, workdir)
+    options = config.decode
+    if not options.prompt:
+        raise UserError("config.decode.prompt='': give at least one character to continue from")
+    _check(config)
+    configs.refuse_unread(config, ('pages', 'page_size'), 'is for the lines of --input; write')
+    prompt, reason = _prompt(tokenizer, options.prompt)
+    if reason:
+        raise FieldError('config.decode.prompt', options.prompt, reason)
+    end = _end(tokenizer, options.stop)
+    model, restore = _writer(config, run, tokenizer)
+    if options.beam > 1:
+        _check_beam(options, len(prompt), model.context_length)
+    if options.draft:
+        draft, draft_params = _load_draft(config, model, tokenizer)
+    params = restore(checkpoint)
+    with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
+        bar.update(0, 'compiling and writing')
+        prompts, length = [prompt] * options.samples, dict(max_new_tokens=options.max_new_tokens, end=end)
+        drawn = dict(key=jax.random.key(options.seed), sampler=configs.sampler(config), **length)
+        if options.beam > 1:
+            written = _likeliest(config, model, params, prompt)
+        elif options.contrastive:
+            written = decode.contrastive_search(model, params, prompts, k=options.top_k, alpha=options.contrastive, **length)
+        elif options.draft:
+            written, share = decode.speculate(model, params, draft, draft_params, prompts,
+                                              draft_tokens=options.draft_tokens, **drawn)
+            bar.say(f'accepted: {share:.1%} of the tokens that {options.draft} drafted')
+        else:
+            written = decode.generate(model, params, prompts, **drawn)
+    return [options.prompt + _text(tokenizer, tokens, options.stop) for tokens in written]
+
+
+def continue_lines(config, workdir, lines, checkpoint='latest'):
+    """Yields dict(input, texts) for every line: `config.decode.samples` texts that begin with it.
+
+    config.decode.batch_size texts are written at a time, and one that is done makes room for the next (`decode.generate_many`).
+    A line that cannot be continued gets a null and the reason. At the end it is said what was unusual about the lines.
+    """
+    if jax.process_count() > 1:
+        raise UserError(f'--mode=generate --input: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    config, run, tokenizer = _open(config, workdir)
+    options = config.decode
+    _check(config)
+    configs.refuse_unread(config, ('beam', 'contrastive', 'draft'), 'is for one prompt, and the lines of --input are drawn; write')
+    configs.refuse_unread(config, ['prompt'], 'is not read, as every line of --input is a prompt; write')
+    end = _end(tokenizer, options.stop)
+    model, restore = _writer(config, run, tokenizer)
+    write = functools.partial(
+        decode.generate_many, model, restore(checkpoint), max_new_tokens=options.max_new_tokens, sampler=configs.sampler(config),
+        end=end, rows=options.batch_size, pages=options.pages, page_size=options.page_size)
+    with ProgressBar('generate', None, unit='text') as bar:
+        noticed, done, evicted = Noticed(), 0, 0
+        for piece in pieces_of(lines):
+            bar.update(done * options.samples, '' if done else 'compiling')
+            prompts = [_prompt(tokenizer, line) for line in piece]
+            for number, (line, (_, reason)) in enumerate(zip(piece, prompts), done + 1):
+                noticed.look(number, line)
+                if reason:
+                    noticed.note(number, f'without an answer ({reason})')
+            key, before = jax.random.fold_in(jax.random.key(options.seed), done), done * options.samples
+            ready = [prompt for prompt, reason in prompts if not reason for _ in range(options.samples)]
+            texts, facts = configs.with_prefix('config.decode', lambda: write(
+                ready, key=key, seen=lambda count: bar.update(before + count))) if ready else ((), None)
+            texts, evicted = iter(texts), evicted + (facts.evictions if facts else 0)
+            for line, (_, reason) in zip(piece, prompts):
+                if reason:
+                    yield dict(input=line, texts=None, reason=reason)
+                else:
+                    some = [next(texts) for _ in range(options.samples)]
+                    yield dict(input=line, texts=[line + _text(tokenizer, tokens, options.stop) for tokens in some])
+            done += len(piece)
+        for sentence in noticed.sentences():
+            bar.say(sentence)
+        if evicted:
+            bar.say(f'{evicted} times a text had to wait for pages of the cache, and was read again; more of them, '
+                    f'config.decode.pages={options.pages}, or fewer rows, config.decode.batch_size={options.batch_size}, take less time')
+
+
+def _open(config, workdir):
+    """(config for these devices, run, its tokenizer); a run that cannot continue a text is refused."""
+    config = for_these_devices(config)
+    run = open_run(config, workdir)
+    if run.read('encoding.json') is not None:
+        raise UserError(f'--workdir={run.path}: the run has not learned to continue a text; use {run.mode()}')
+    if not hasattr(models.MODELS[config.model.name], 'extend'):
+        able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
+        raise UserError(f'--mode=generate: {config.model.name!r} cannot continue a text; models that can: {", ".join(able)}')
+    return config, run, run.tokenizer()
+
+
+def _prompt(tokenizer, text):
+    """(tokens, None), or (None, why the text cannot be continued)."""
+    try:
+        tokens = tokenizer.encode(text)
+    except (UserError, UnicodeEncodeError) as error:
+        return None, str(error)
+    return (tokens, None) if len(tokens) else (None, 'has no word to continue from')
+
+
+def _end(tokenizer, stop):
+    """The tokens that have the character `stop` in them, as a tuple; None where it is ''."""
+    if not stop:
+        return None
+    found = tuple(token for token in range(tokenizer.vocabulary) if stop in tokenizer.decode([token]))
+    if not found:
+        raise FieldError('config.decode.stop', stop, 'the run has no token with this character, so no text would end; choose '
+                         "another, or ''")
+    return found
+
+
+def _text(tokenizer, tokens, stop):
+    """What was written, up to the character `stop`."""
+    text = tokenizer.glue + tokenizer.decode(tokens)
+    return text.partition(stop)[0] if stop else text
+
+
+def _check(config):
+    """What writing a text does not do must not be asked for."""
+    options = config.decode
+    if options.n_best != 1:
+        raise FieldError('config.decode.n_best', options.n_best, 'is for the answers of a translation; write 1, and '
+                         'config.decode.samples for more than one text')
+    if options.min_length:
+        raise FieldError('config.decode.min_length', options.min_length, 'is for the answers of a translation, and a text '
+                         'has as many tokens as config.decode.max_new_tokens says; write 0')
+    if options.no_repeat and options.beam == 1:
+        raise FieldError('config.decode.no_repeat', options.no_repeat, 'is for a beam, and config.decode.beam=1 draws the '
+                         'text; write 0, or widen the beam')
+    configs.refuse_unread(config, ('length_penalty', 'length_factor'), 'is for the answers of a translation, and a text has as '
+                          'many tokens as config.decode.max_new_tokens says; write')
+    if options.beam > 1:
+        configs.refuse_unread(config, ('temperature', 'top_k', 'top_p', 'min_p', 'seed'), 'is for a text that is drawn, and '
+                              f'config.decode.beam={options.beam} searches for it; set that to 1, or write')
+        configs.refuse_unread(config, ['stop'], f'is for a text that is drawn, and config.decode.beam={options.beam} searches for one '
+                              'of config.decode.max_new_tokens tokens; set that to 1, or write')
+        configs.refuse_unread(config, ('contrastive', 'draft'), 'is another way to write a text than '
+                              f'config.decode.beam={options.beam}; set that to 1, or write')
+    if options.contrastive:
+        configs.refuse_unread(config, ('temperature', 'top_p', 'min_p', 'seed', 'samples', 'draft'), 'is for a text that is '
+                              f'drawn, and config.decode.contrastive={options.contrastive} searches for one; set that to 0, or '
+                              'write')
+
+
+def _writer(config, run, tokenizer):
+    """(model, restore) of a run that continues texts; restore(checkpoint) -> parameters."""
+    sample = dict(inputs=np.zeros((1, 1), np.int32))
+    task = make_task(config, for_model=data.text_fields(tokenizer, config.data.sequence_length),
+                     for_task={}, sample=sample['inputs'])
+
+    def restore(checkpoint):
+        step, checkpoints = find_checkpoint(run, checkpoint)
+        return restore_parameters(config, task, checkpoints, step, sample)
+
+    return task.model, restore
+
+
+def _load_draft(config, model, tokenizer):
+    """(model, parameters) of the run that drafts tokens for a model, on the devices of that."""
+    run = RunDirectory(config.decode.draft)
+    refuse = functools.partial(FieldError, 'config.decode.draft', config.decode.draft)
+
+    def there(read):
+        """What read() returns; what it refuses is said of config.decode.draft."""
+        try:
+            return read()
+        except UserError as error:
+            raise refuse(str(error).removeprefix(f'--workdir={run.path}: ')) from None
+
+    theirs, their_tokenizer = there(lambda: (run.saved_config(), run.tokenizer()))
+    if tokenizers.dumps(their_tokenizer) != tokenizers.dumps(tokenizer):
+        raise refuse('the run there has learned other tokens, so it cannot draft for this one; train it on the same text with '
+                     'the same config.data')
+    theirs.parallel.update(config.parallel)
+    theirs.quantise.update(config.quantise)
+    draft, restore = _writer(theirs, run, their_tokenizer)
+    for given, whose in ((model, 'this run'), (draft, 'the run there')):
+        if not getattr(given, 'rewinds', False):
+            raise refuse('drafts are for Transformers with softmax attention, which can take back what they have read, and the '
+                         f"model of {whose} cannot; write '', or choose another run")
+    limit = max(1, draft.context_length // 2)
+    if config.decode.draft_tokens > limit:
+        raise FieldError('config.decode.draft_tokens', config.decode.draft_tokens, f'must be at most {limit}, half of what '
+                         'the model that drafts can look at')
+    return draft, there(lambda: restore('latest'))
+
+
+def _likeliest(config, model, params, prompt):
+    """The likeliest ways to go on that a beam finds, as many as samples are wanted."""
+    options = config.decode
+    search = dataclasses.replace(configs.search(config), n_best=options.samples, length_factor=0.0,
+                                 length_margin=options.max_new_tokens)
+    found = decode.translate(model, params, [prompt], search=search, batch_size=1, shapes=(len(prompt),), end=-1)
+    return [answer.tokens for answer in found[0]]
+
+
+def _check_beam(options, prompt_length, context):
+    """Refuses more texts than a beam is wide, and longer ones than the model can look at: a beam moves no window along."""
+    if options.samples > options.beam:
+        raise FieldError('config.decode.samples', options.samples, f'a beam finds config.decode.beam={options.beam} texts; '
+                         'ask for fewer, or widen it')
+    length = prompt_length + options.max_new_tokens
+    if context is not None and length > context:
+        raise FieldError('config.decode.max_new_tokens', options.max_new_tokens, 'a beam looks at all of its text, '
+                         f'{length} tokens with the prompt, and the model can look at {context}; ask for fewer, or set '
+                         'config.decode.beam=1')

@@ -1,0 +1,165 @@
+"""What a config describes, before anything of it exists: its parameters, the cost of a token, the memory of a device.
+
+Nothing is allocated, compiled or written, and the devices of its mesh need not be here.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from flax import linen, traverse_util
+import jax
+import jax.numpy as jnp
+
+from seqjax import config as configs
+from seqjax import parallel
+from seqjax.analysis.cost.flops import matmul_flops
+from seqjax.analysis.cost.model_size import Description, Parameter, local_bytes, saved_bytes
+from seqjax.data.text.masking import Masking
+from seqjax.data.text.span_corruption import span_counts, text_length
+from seqjax.errors import FieldError, UserError
+from seqjax.params import freezing
+from seqjax.runs.origins import open_origin
+from seqjax.runs.transfer import find_origin
+from seqjax.train.experiment import load_data, make_task, optimizer_of
+from seqjax.train.parameters import make_parameters, placed
+
+SHORT = 2  # steps of a row that parameters are made from: their shapes do not depend on it
+DEEP = 4   # layers; a deeper model is counted as the same one with its layers in a loop, which is traced once
+PAIRS = ('translation', 'span_corruption')
+
+
+class Rows(NamedTuple):
+    """What the data decides: about model and task, a batch of one row, and the shapes of a micro-batch of the longest rows."""
+
+    for_model: dict
+    for_task: dict
+    sample: Any
+    batch: Any
+
+
+def describe_experiment(config, run=None):
+    """A `Description` of what `config` describes. run: the RunDirectory whose tokens are counted; None: as for a new run.
+
+    Where config.vocabulary says how many there are no data is read, and rows have config.data.sequence_length steps.
+    """
+    configs.validate(config)
+    configs.refuse_quantised(config, '--mode=describe is about')
+    sizes = {axis: config.parallel[axis] for axis in parallel.AXES}
+    mesh = configs.with_prefix('config', lambda: parallel.abstract_mesh(**sizes))
+    strategy = configs.with_prefix('config', lambda: parallel.STRATEGIES[config.parallel.strategy](mesh))
+    rows = _assumed(config) if config.vocabulary else _from_data(config, run)
+    task = make_task(config, for_model=rows.for_model, for_task=rows.for_task, sample=rows.sample['inputs'])
+    parameters = make_parameters(config, task, rows.sample)
+    tokens = _tokens(config, rows.batch)
+    notes = [f'{strategy}; a micro-batch has {len(rows.batch["targets"]):,} rows, {tokens:,} tokens']
+    forward, training, activations = _costs(config, task, parameters, rows, notes)
+    memory = _memory(config, task, parameters, strategy)
+    fuller = max(1, config.data.batch_tokens / config.train.accumulate / tokens)  # batches of shorter pairs have more tokens
+    memory['activations, at most'] = fuller * activations / (mesh.shape['data'] * mesh.shape['fsdp'])
+    return Description(_parameters(parameters, strategy), forward and forward / tokens, training and training / tokens,
+                       memory, notes)
+
+
+def _from_data(config, run):
+    origin = find_origin(config, run) if run else open_origin(config.init_from) if config.init_from else None
+    config = config.copy_and_resolve_references()
+    if config.data.batching != 'pack':
+        config.data.batching = 'pad'  # every row as long as the longest, which needs the most memory
+    dataset = configs.with_prefix('config', lambda: load_data(config, run or _NoRun(), origin))
+    batch = dataset.training_batches(batch_size=config.data.batch_size, seed=config.seed)[0]
+    micro = lambda x: jax.ShapeDtypeStruct((len(x) // config.train.accumulate, *x.shape[1:]), x.dtype)
+    return Rows(dataset.for_model(), dataset.for_task(), dataset.sample(), jax.tree.map(micro, jax.eval_shape(lambda: batch)))
+
+
+def _assumed(config):
+    """Full rows of tokens, as many as the config says there are, for the task it names; two classes where there are any."""
+    task, T, V = configs.task_name(config), config.data.sequence_length, config.vocabulary
+    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.shared or task == 'span_corruption',
+                     context_length=T, outputs=dict(masked_lm=0, regression=1).get(task, 2), per_step=task == 'tagging')
+    rows, tokens = config.data.batch_size, T + _answers(config.data, task, T)
+    if task in PAIRS and config.data.batch_tokens:
+        rows *= max(1, config.data.batch_tokens // (tokens * rows))
+    return Rows(for_model, dict(classes=('0', '1')), _batch(config.data, task, 1, SHORT, jnp.zeros),
+                _batch(config.data, task, rows // config.train.accumulate, T, jax.ShapeDtypeStruct))
+
+
+def _answers(options, task, T):
+    """How many targets a row of T steps has."""
+    if task == 'masked_lm':
+        return Masking(T, 0, options.masked).most
+    if task == 'span_corruption':
+        longest = text_length(T, options.masked, options.span_length)
+        return sum(span_counts(longest, options.masked, options.span_length)) + 1  # what is hidden, sentinels, the end
+    return T
+
+
+def _batch(options, task, B, T, make):
+    """A batch of full rows; make: (shape, dtype) -> array."""
+    shape = (B,) if task in ('classification', 'regression') else (B, _answers(options, task, T))
+    batch = dict(inputs=make((B, T), jnp.int32), lengths=make((B,), jnp.int32), weights=make(shape, jnp.float32),
+                 targets=make(shape, jnp.float32 if task == 'regression' else jnp.int32))
+    if task == 'masked_lm':
+        batch['places'] = make(shape, jnp.int32)
+    if task == 'masked_lm' and options.next_sentence:
+        batch['next'] = make((B,), jnp.int32)
+    return batch
+
+
+def _tokens(config, batch):
+    """Positions of a batch, padding included; of pairs those of both sides."""
+    B, T = jax.tree.leaves(batch['inputs'])[0].shape[:2]
+    return B * T + (batch['targets'].size if configs.task_name(config) in PAIRS else 0)
+
+
+class _NoRun:
+    """A run that has written nothing yet."""
+
+    path = None
+
+    def read(self, name):
+        del name
+
+
+# ------------------------------------------------------------------------------------------------ what the tables say
+
+def _parameters(parameters, strategy):
+    target = traverse_util.flatten_dict(placed(parameters.abstract, parameters.boxed, strategy), sep='/')
+    names = {path: box.names if isinstance(box, linen.LogicallyPartitioned) else (None,) * box.ndim
+             for path, box in traverse_util.flatten_dict(parameters.boxed, sep='/').items()}
+    return [Parameter(path, x.shape, str(x.dtype), names[path], x.sharding.shard_shape(x.shape), parameters.is_trained(path))
+            for path, x in target.items()]
+
+
+def _memory(config, task, parameters, strategy):
+    """{what: bytes on one device} of what a training step holds from beginning to end."""
+    trained, _ = freezing.split(parameters.abstract, parameters.frozen)
+    _, optimizer = configs.with_prefix('config', lambda: optimizer_of(config, task.model.width))
+    state = dict(parameters=parameters.abstract, gradients=trained, optimizer=jax.eval_shape(optimizer.init, trained),
+                 **(dict(average=parameters.abstract) if config.optimizer.ema else {}))
+    on_devices = placed(state, parameters.boxed, strategy)
+    return {what: local_bytes(on_devices[what]) for what in state}
+
+
+def _costs(config, task, parameters, rows, notes):
+    """(operations of the forward pass, and of both, or None; bytes of activations) of a micro-batch on all devices."""
+    task, parameters = _in_a_loop(config, task, rows) or (task, parameters)
+    trained, frozen = freezing.split(parameters.abstract, parameters.frozen)
+    loss = lambda trained, frozen, batch, key=None: task(parameters.merge(freezing.join(trained, frozen)), batch, key).loss
+    arguments = trained, frozen, rows.batch, jax.eval_shape(lambda: jax.random.key(0))
+    activations = saved_bytes(loss, *arguments)
+    try:
+        return matmul_flops(loss, *arguments[:-1]), matmul_flops(jax.grad(loss), *arguments), activations
+    except UserError as error:
+        notes.append(f'operations are not counted: {error}')
+        return None, None, activations
+
+
+def _in_a_loop(config, task, rows):
+    """(task, parameters) of the same network with its layers in a loop; None where it has none, or they cannot be."""
+    if getattr(task.model, 'scan', True) or task.model.depth <= DEEP:
+        return None
+    try:
+        task = dataclasses.replace(task, model=task.model.clone(scan=True))
+        return task, make_parameters(config, task, rows.sample)
+    except FieldError:  # patterns that name single layers
+        return None

@@ -1,0 +1,273 @@
+"""Writes a trained run as files that need none of its code, for `interop.load_exported` or any reader of StableHLO:
+
+    model.stablehlo          the evaluation's forward pass, as `jax.export` writes it; the parameters are arguments
+    parameters.safetensors   the running average where there is one, adapters merged, in 8 bits if config.quantise says so; names
+                             are paths
+    signature.json           inputs and outputs with shapes and dtypes, the task, the hash of every file
+    tokenizer.json or encoding.json      how text becomes numbers
+
+Shapes: B rows, T steps (of a translation: of its target), S steps of a source, C characters of a word.
+"""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+import sys
+from typing import Any
+
+from flax import linen
+import jax
+from jax import export
+import jax.numpy as jnp
+import safetensors.numpy
+
+import seqjax
+from seqjax import config as configs
+from seqjax import nn, ops, tasks
+from seqjax.data.text import encoding
+from seqjax.errors import FieldError, UserError
+from seqjax.interop.exported import FORMAT, PARAMETERS, PROGRAM, SIGNATURE, check_flatbuffers, read_exported
+from seqjax.modes.eval import find_checkpoint, load_model, open_run
+from seqjax.ops.attention.plain import plain
+from seqjax.params import paths
+from seqjax.runs import files
+from seqjax.train.sweeps import finished
+
+PLATFORMS = ('cpu', 'cuda', 'tpu')
+READING = ('tokenizer.json', 'encoding.json')  # how text becomes numbers; a run has one of them
+
+
+def export_run(config, workdir, checkpoint='latest', report=lambda text: print(text, file=sys.stderr)):
+    """Writes workdir/export, in the place of what an earlier call wrote there; returns (its path, its signature).
+
+    report: told of every platform that the program cannot be lowered for.
+    """
+    if jax.process_count() > 1:
+        raise UserError(f'--mode=export: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    if jax.default_backend() != 'cpu':  # kernels that only this accelerator has would be part of the program
+        raise UserError(f'--mode=export: is done on a CPU, for all platforms, and jax runs on {jax.default_backend()}; '
+                        'set JAX_PLATFORMS=cpu')
+    if config.quantise.weights == 'float8':
+        raise FieldError('config.quantise.weights', 'float8', "numpy's reader of safetensors knows no such numbers; write 'int8'")
+    check_flatbuffers()
+    run = open_run(config, workdir)
+    how = _encoding(run)
+    step, _ = find_checkpoint(run, checkpoint)
+    if run.read('average.json') is None and finished(run.saved_config(), run.path) is None:
+        raise UserError(f'--workdir={run.path}: the run is not finished; the command that started it goes on with it')
+    model, params = load_model(run.path, str(step), **config.quantise)
+    task = tasks.build(configs.task_name(config), model, **(how.for_task() if how else {}))
+    call = make_call(config, task, how)
+    program = lower(call, params, report)
+    signature = dict(
+        format=FORMAT, task=configs.task_name(config), model=config.model.name, step=step,
+        inputs={name: taken.describe() for name, taken in call.inputs.items()}, outputs=_outputs(program), longest=call.longest,
+        classes=list(how.classes) if how else [], reading=[name for name in READING if run.read(name) is not None],
+        platforms=list(program.platforms), versions=dict(seqjax=seqjax.__version__, jax=jax.__version__))
+    contents = {PROGRAM: bytes(program.serialize()),
+                PARAMETERS: safetensors.numpy.save(jax.device_get(paths.by_path(params))),
+                **{name: run.read(name).encode('utf-8') for name in signature['reading']}}
+    return _write(run.path / 'export', signature, contents), signature
+
+
+def _encoding(run):
+    """The Encoding of a run that answers something about sequences, None of another; what is no text is refused."""
+    text = run.read('encoding.json')
+    if text is None and run.read('tokenizer.json') is None:
+        raise UserError(f'--mode=export: {run.path} was not trained on text, and only what reads text is exported; use tasks '
+                        'and models as a library')
+    if text is None or json.loads(text)['task'] == 'translation':
+        return None
+    how = encoding.loads(text)
+    if how.tokenizer is None:
+        raise UserError(f'--mode=export: {run.path} reads clips of frames, and only what reads text is exported; use tasks and '
+                        'models as a library')
+    return how
+
+
+# --------------------------------------------------------------------------------------------------------------- The call
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """A whole number for every place of `shape`, whose axes are numbers or names, from 0 to `at_most`, a number or an axis."""
+
+    shape: tuple
+    at_most: int | str
+
+    def describe(self):
+        return dict(shape=list(self.shape), dtype='int32', at_most=self.at_most)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """forward(parameters, **inputs) -> {name: array}, the Inputs by name, and {axis: its largest size} where there is one."""
+
+    forward: Any
+    inputs: dict
+    longest: dict
+
+    def __call__(self, params, inputs):
+        """What is not whole is float32, whatever the model computes in."""
+        with linen.intercept_methods(_attend_plainly):
+            outputs = self.forward(params, **inputs)
+        return {name: y.astype(jnp.float32) if jnp.issubdtype(y.dtype, jnp.floating) else y for name, y in outputs.items()}
+
+    def arguments(self):
+        """ShapeDtypeStructs of the inputs, with a symbol for every named axis."""
+        names = sorted({axis for taken in self.inputs.values() for axis in taken.shape if isinstance(axis, str)})
+        limits = [f'{axis} <= {size}' for axis, size in self.longest.items()]
+        symbols = dict(zip(names, export.symbolic_shape(', '.join(names), constraints=limits)))
+        return {name: jax.ShapeDtypeStruct(tuple(symbols.get(axis, axis) for axis in taken.shape), jnp.int32)
+                for name, taken in self.inputs.items()}
+
+
+def make_call(config, task, how=None):
+    """The Call of a task. how: its Encoding, where it answers something about sequences."""
+    model, T = task.model, _steps(config, task.model)
+    longest = {'T': model.context_length} if T == 'T' and getattr(model, 'context_length', None) else {}
+    tokens = dict(tokens=Input(('B', T), model.vocabulary - 1))
+    if isinstance(task, tasks.LanguageModel):
+        return Call(lambda params, tokens: dict(logits=model.apply({'params': params}, tokens)), tokens, longest)
+    if isinstance(task, tasks.Translation):
+        S = T if T != 'T' else 'S'
+        inputs = dict(source=Input(('B', S), model.vocabulary - 1), lengths=Input(('B',), S),
+                      targets=Input(('B', T), (model.target_vocabulary or model.vocabulary) - 1))
+        return Call(_row_by_row(lambda params, source, lengths, targets: dict(
+            logits=task.logits(params, dict(inputs=source, lengths=lengths, targets=targets)))), inputs, longest)
+    if how.spelling:
+        tokens = dict(words=Input(('B', T), model.vocabulary - 1),
+                      characters=Input(('B', T, how.spelling_length), model.characters - 1))
+
+    def forward(params, lengths, **inputs):
+        return _answers(config, task, params, dict(inputs=inputs if how.spelling else inputs['tokens'], lengths=lengths))
+
+    return Call(forward, {**tokens, 'lengths': Input(('B',), T)}, longest)
+
+
+def _answers(config, task, params, batch):
+    """What is said of a batch of sequences, {name: array}."""
+    if isinstance(task, tasks.Regression):
+        return dict(predictions=task.predictions(params, batch))
+    if isinstance(task, tasks.Tagging) and task.has_crf:  # scores are no answer where labels are judged together
+        longer = jax.tree.map(lambda x: jnp.pad(x, [(0, 0), (0, 1)] + [(0, 0)] * (x.ndim - 2)), batch['inputs'])
+        answers = task.predict(params, {**batch, 'inputs': longer})  # its loops go from the second step on: there must be one
+        return {name: y[:, :-1] for name, y in answers.items()}
+    if isinstance(task, tasks.MaskedLM):
+        logits = task.logits(params, {**batch, 'places': None})
+        return dict(logits=logits['tokens'], **(dict(next=logits['next']) if config.data.next_sentence else {}))
+    return dict(logits=task.outputs(params, batch))
+
+
+def _steps(config, model):
+    """'T' where rows may have any length, or up to a longest one, and otherwise the one length of all rows.
+
+    Linear attention reads rows in chunks, and a linear recurrence takes log T rounds on accelerators: both count with T.
+    """
+    cells = [ops.make_cell(name) for name in (getattr(model, 'cell', None), getattr(model, 'encoder', None)) if name in ops.CELLS]
+    if getattr(model, 'attention', None) != 'linear' and not any(cell.linear for cell in cells):
+        return 'T'
+    task, data = configs.task_name(config), config.data
+    if getattr(model, 'context_length', None):
+        return model.context_length
+    if task in ('language_model', 'span_corruption'):
+        return data.sequence_length
+    if not data.max_length:
+        raise FieldError('config.data.max_length', 0, 'linear cells and linear attention are exported for rows of one length, '
+                         'and this run does not say how long its longest row is; train one with a limit, or another cell')
+    return data.max_length + (task == 'translation')  # with the end of a text, which it does not count
+
+
+def _row_by_row(forward):
+    """The same for each of B rows by itself: decoders ask how many rows there are, which is not known yet."""
+    def of_rows(params, **inputs):
+        def of_row(row):
+            outputs = forward(params, **{name: x[None] for name, x in row.items()})
+            return {name: y[0] for name, y in outputs.items()}
+
+        return jax.vmap(of_row)(inputs)
+
+    return of_rows
+
+
+def _attend_plainly(method, arguments, options, context):
+    """Attention by its equation: the kernels are chosen by T and by the machine, and here neither is known.
+
+    A bias is looked up for every distance, as with a cache: as diagonals of a matrix it would need to know T.
+    """
+    if not isinstance(context.module, nn.MultiHeadAttention) or context.method_name != '_attend':
+        return method(*arguments, **options)
+    query, key, value, mask, bias, _ = arguments
+    scale = query.shape[-1] ** -0.5 if context.module.scale is None else context.module.scale
+    if bias is not None:
+        mask = mask.replace(start=jnp.zeros(query.shape[0], jnp.int32))
+    return plain(query, key, value, mask, bias, scale, dropout=0.0, dropout_key=None)
+
+
+# ------------------------------------------------------------------------------------------------------------ The program
+
+def lower(call, params, report):
+    """The `jax.export.Exported` of a Call for all of PLATFORMS that it can be lowered for; report: told of the others.
+
+    It takes {path: array} and not the tree: what reads it knows of no class that is in the tree.
+    """
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), paths.by_path(params))
+    names, structure = paths.parameter_paths(params), jax.tree.structure(params)
+
+    def by_name(parameters, inputs):
+        return call(jax.tree.unflatten(structure, [parameters[name] for name in names]), inputs)
+
+    lowered = lambda platforms: export.export(jax.jit(by_name), platforms=platforms)(shapes, call.arguments())
+    try:
+        return lowered(PLATFORMS)
+    except (NotImplementedError, ValueError):  # of one platform; which one is found out below
+        able = []
+    for platform in PLATFORMS:
+        try:
+            lowered([platform])
+            able.append(platform)
+        except (NotImplementedError, ValueError) as error:
+            report(f'not for {platform}: {str(error).splitlines()[0]}')
+    if not able:
+        raise UserError('--mode=export: the model cannot be lowered for any platform, see above')
+    return lowered(able)
+
+
+def _outputs(program):
+    """{name: shape and dtype}, the shape with names for axes of any size."""
+    outputs = jax.tree.unflatten(program.out_tree, program.out_avals)
+    return {name: dict(shape=[axis if isinstance(axis, int) else str(axis) for axis in y.shape], dtype=str(y.dtype))
+            for name, y in outputs.items()}
+
+
+# -------------------------------------------------------------------------------------------------------------- The files
+
+def _write(final, signature, contents):
+    """Writes beside, reads back, and only then takes the place of an earlier export; returns `final`."""
+    writing, old = (final.with_name(f'.{final.name}.{what}') for what in ('writing', 'old'))
+    if old.exists() and not final.exists():  # killed between two renames
+        old.rename(final)
+    if final.exists() and not (final / SIGNATURE).is_file():
+        raise UserError(f'{final}: holds something else than an export (it has no {SIGNATURE}); move it away')
+    try:
+        for left_by_a_killed_process in (writing, old):
+            shutil.rmtree(left_by_a_killed_process, ignore_errors=True)
+        writing.mkdir()
+        for name, content in contents.items():
+            (writing / name).write_bytes(content)
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        (writing / SIGNATURE).write_text(json.dumps({**signature, 'files': hashes}, indent=2, ensure_ascii=False) + '\n', 'utf-8')
+        for path in writing.iterdir():
+            files.sync_file(path)
+        files.sync_folder(writing)
+        read_exported(writing)
+        if final.exists():
+            final.rename(old)
+        writing.rename(final)
+        files.sync_folder(final.parent)
+    except (OSError, UserError) as error:
+        shutil.rmtree(writing, ignore_errors=True)
+        kept = 'the earlier export is still there' if final.exists() else 'nothing was left behind'
+        raise UserError(f'could not write {final}: {error}; {kept}') from error
+    shutil.rmtree(old, ignore_errors=True)
+    return final

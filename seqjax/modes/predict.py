@@ -1,0 +1,162 @@
+"""Labels new sequences with a run, or fills in what is masked: one line in, one dict out, in the same order."""
+
+import functools
+
+import jax
+import numpy as np
+
+from seqjax.data import BPETokenizer, TextPair
+from seqjax.data.batches import ragged
+from seqjax.data.text.marking import marked
+from seqjax.errors import UserError
+from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.modes.input_warnings import Noticed
+from seqjax.train.experiment import make_task
+from seqjax.train.progress import ProgressBar
+
+LINES_AT_ONCE = 4096
+SHORTEST_ROW = 16  # rows are as long as the next power of two: few programs, whatever the lines
+ANSWERS = {'classification': 'label', 'regression': 'prediction', 'tagging': 'labels', 'masked_lm': 'text'}
+HIDDEN = '<mask>'  # what stands for a hidden token in a line
+
+
+def predict_lines(config, workdir, lines, checkpoint='latest'):
+    """Yields one dict for every line: its input, and what the run says of it.
+
+        classification   label, probabilities {class: p}
+        regression       prediction
+        tagging          tokens, labels, and the probability of each label
+        masked_lm        text, with the likeliest token for every '<mask>', and tokens, [[token, p], ...] of the likeliest
+
+    A run over two texts a row reads them with a TAB between them. A line with nothing in it, or without a TAB where there must
+    be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time. At the end it is said what
+    was unusual about them, and in which.
+    """
+    if jax.process_count() > 1:
+        raise UserError(f'--mode=predict: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    config = for_these_devices(config)
+    run = open_run(config, workdir)
+    encoding = run.encoding()
+    if encoding.tokenizer is None:
+        raise UserError(f'--workdir={run.path}: the run labels clips of frames, which are no lines of text; '
+                        'use --mode=eval, or tasks and models as a library')
+    sample = {'inputs': jax.tree.map(lambda x: x[None], encoding.inputs(TextPair('a', 'a') if encoding.pairs else 'a'))}
+    task = make_task(config, for_model=encoding.for_model(), for_task=encoding.for_task(), sample=sample['inputs'])
+    step, checkpoints = find_checkpoint(run, checkpoint)
+    label = functools.partial(jax.jit(task.predict), restore_parameters(config, task, checkpoints, step, sample))
+    with ProgressBar('predict', None, unit='line') as bar:
+        noticed, done = Noticed(encoding.marks.unknown), 0
+        for piece in pieces_of(lines):
+            bar.update(done, '' if done else 'compiling')
+            sequences = [_sequence(line, encoding) for line in piece]
+            rows = [_row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
+            for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
+                _look(noticed, number, line, row, reason)
+            yield from _predict_lines(piece, sequences, rows, encoding, label, config.data.batch_size)
+            done += len(piece)
+            bar.update(done)
+        for sentence in noticed.sentences():
+            bar.say(sentence)
+
+
+def _look(noticed, number, line, row, reason):
+    """Notes what is unusual about a line; row: None where there is a reason to say nothing of it."""
+    if row is None:
+        noticed.note(number, f'without an answer ({reason})')
+        return noticed.look(number, line)
+    inputs = row['inputs']
+    noticed.look(number, line, inputs['words'] if isinstance(inputs, dict) else inputs)
+
+
+def _predict_lines(lines, sequences, rows, encoding, label, batch_size):
+    lengths = np.array([0 if row is None else ragged.length_of(row) for row in rows])
+    answers = [{'input': line, ANSWERS[encoding.task]: None, 'reason': reason} for line, (_, reason) in zip(lines, sequences)]
+    for row_length, places in of_like_length(lengths, batch_size, encoding.longest):
+        most = max(len(rows[place].get('places', ())) for place in places)
+        sizes = dict(inputs=row_length, places=min(row_length, 2 ** most.bit_length()))
+        batch = ragged.padded([rows[place] for place in places], sizes, batch_size)
+        outputs = jax.device_get(label(batch))
+        for number, place in enumerate(places):
+            of_row = {name: value[number] for name, value in outputs.items()}
+            answers[place] = _describe(lines[place], sequences[place][0], rows[place], of_row, encoding)
+    return answers
+
+
+def _sequence(line, encoding):
+    """(what a line says, None), or (None, why it says nothing)."""
+    if encoding.task == 'masked_lm':
+        return _around_masks(line, encoding.tokenizer) if HIDDEN in line else (None, f'no {HIDDEN} in it')
+    if encoding.pairs:
+        first, tab, second = line.partition('\t')
+        if not tab:
+            return None, 'no TAB between two texts'
+        return (TextPair(first, second), None) if first.strip() and second.strip() else (None, 'an empty text')
+    sequence = tuple(line.split()) if encoding.task == 'tagging' and encoding.reads_words else line
+    return (sequence, None) if len(encoding.tokens(sequence)) else (None, 'an empty line')
+
+
+def _around_masks(line, tokenizer):
+    """(the pieces of a line between its masks, None). Byte pairs of a word have the blank before it: so has a masked one."""
+    *before, last = line.split(HIDDEN)
+    if isinstance(tokenizer, BPETokenizer):
+        before = [piece.removesuffix(' ') for piece in before]
+    return [piece.strip() if tokenizer.glue else piece for piece in (*before, last)], None
+
+
+def _row(sequence, encoding):
+    """dict(inputs) of a sequence, and the places [m] of hidden tokens where there are some."""
+    if encoding.task != 'masked_lm':
+        return encoding.fitted(dict(inputs=encoding.inputs(sequence)))
+    mask = np.array([encoding.marks.mask], np.int32)
+    pieces = [tokens for piece in sequence for tokens in (mask, encoding.tokens(piece))][1:]
+    row = encoding.fitted(dict(inputs=marked(np.concatenate(pieces), marks=encoding.marks)))
+    return {**row, 'places': np.flatnonzero(row['inputs'] == mask).astype(np.int32)}
+
+
+def _filled(line, pieces, masks, outputs, encoding):
+    """masks: how many the model saw; those that were cut off stay as they are."""
+    tokens = [[[encoding.name(token), float(p)] for token, p in zip(best, of_best)]  # pairs: byte pairs may share a name
+              for best, of_best in zip(outputs['tokens'][:masks], outputs['probabilities'])]
+    likeliest = [best[0][0] for best in tokens] + [HIDDEN] * (len(pieces) - 1 - len(tokens))
+    text = encoding.tokenizer.glue.join(part for pair in zip(pieces, [*likeliest, '']) for part in pair if part)
+    return dict(input=line, text=text, tokens=tokens)
+
+
+def _describe(line, sequence, row, outputs, encoding):
+    if encoding.task == 'masked_lm':
+        return _filled(line, sequence, len(row['places']), outputs, encoding)
+    if encoding.task == 'regression':
+        return dict(input=line, prediction=float(outputs['predictions']))
+    if encoding.task == 'classification':
+        probabilities = {name: float(p) for name, p in zip(encoding.classes, outputs['probabilities'])}
+        return dict(input=line, label=max(probabilities, key=probabilities.get), probabilities=probabilities)
+    steps = encoding.places(sequence)
+    steps = steps[steps < ragged.length_of(row) - encoding.marked]  # what was cut off has no label
+    labels = outputs['labels'][steps]
+    return dict(input=line, tokens=list(sequence)[:len(steps)], labels=[encoding.classes[label] for label in labels],
+                probabilities=[float(p[label]) for p, label in zip(outputs['probabilities'][steps], labels)])
+
+
+def of_like_length(lengths, batch_size, longest=0):
+    """(row length, places of at most batch_size sequences that such rows hold) for all sequences that have steps.
+
+    longest: what no row is longer than; 0: nothing.
+    """
+    rows = np.maximum(SHORTEST_ROW, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(int))
+    rows = np.minimum(rows, longest) if longest else rows
+    for row_length in np.unique(rows):
+        places = np.flatnonzero((rows == row_length) & (lengths > 0))
+        for start in range(0, len(places), batch_size):
+            yield row_length, places[start:start + batch_size]
+
+
+def pieces_of(lines):
+    """Lists of at most LINES_AT_ONCE lines, without their ends."""
+    piece = []
+    for line in lines:
+        piece.append(line.rstrip('\r\n'))
+        if len(piece) == LINES_AT_ONCE:
+            yield piece
+            piece = []
+    if piece:
+        yield piece

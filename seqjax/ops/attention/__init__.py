@@ -1,0 +1,1 @@
+"""Attention scores, weights and masks, the kernels that compute them, and positions."""

@@ -1,0 +1,1 @@
+"""Recurrent cells as equations, and what runs them over a sequence."""

@@ -1,0 +1,180 @@
+"""What a run leaves behind:
+
+    config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
+    data.json        what the data was              events.out...    the same for TensorBoard
+    tokenizer.json   how text became tokens, or     loss.png         the loss curves
+    encoding.json    how labelled sequences became  *_confusion.png  what was taken for what, or *_predictions.png
+                     numbers                        result.json      final metrics, when the run is done
+    checkpoints/     see train.checkpoints          average_of_N/    a run directory too: see train.averaging
+    eval_STEP.../    files of --mode=eval that are not those of the run's own last evaluation: see train.evaluation.place_of
+"""
+
+import json
+import math
+import os
+import pathlib
+
+from seqjax import config as configs
+from seqjax.data.text import encoding, pair_encoding, tokenizers
+from seqjax.errors import UserError
+from seqjax.runs import files
+
+
+class RunDirectory:
+    """The files of one run, by name."""
+
+    def __init__(self, workdir):
+        self.path = pathlib.Path(workdir)
+        self.checkpoints = self.path / 'checkpoints'
+        self.metrics = self.path / 'metrics.jsonl'
+        self.loss_plot = self.path / 'loss.png'
+
+    def read(self, name):
+        """The text of a file of the run, or None."""
+        path = self.path / name
+        return path.read_text('utf-8') if path.is_file() else None
+
+    def write(self, name, text):
+        files.write_atomically(self.path / name, text)
+
+    def saved_config(self):
+        """The config that the run was started with."""
+        text = self.read('config.json')
+        if runs := runs_below(self.path):
+            raise UserError(f'--workdir={self.path}: holds several runs; name one of them, as in '
+                            f'--workdir={self.path / runs[0]}, or give --config=FILE to train them all')
+        if text is None:
+            raise UserError(f'--workdir={self.path}: no run is here (no config.json); train one first with --config=FILE')
+        try:
+            return configs.loads(text)
+        except (ValueError, KeyError) as error:
+            raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another '
+                            '--workdir') from error
+
+    def tokenizer(self):
+        """The tokenizer that the run was started with."""
+        text = self.read('tokenizer.json')
+        if text is None and self.read('data.json') is not None:
+            raise UserError(f'--workdir={self.path}: the run was not trained on text, so there is no text to continue')
+        if text is None:
+            raise UserError(f'--workdir={self.path}: the run has no tokenizer.json yet; train first')
+        return tokenizers.loads(text)
+
+    def encoding(self):
+        """How the run was taught to read labelled sequences."""
+        text = self.read('encoding.json')
+        if text is None:
+            raise UserError(f'--workdir={self.path}: the run has not learned to label sequences (it has no encoding.json); '
+                            f'use {self.mode()}')
+        if json.loads(text)['task'] == 'translation':
+            raise UserError(f'--workdir={self.path}: the run has learned to translate; use {self.mode()}')
+        return encoding.loads(text)
+
+    def pair_encoding(self):
+        """How the run was taught to read and write the two sides of a translation."""
+        text = self.read('encoding.json')
+        if text is None or json.loads(text).get('task') != 'translation':
+            raise UserError(f'--workdir={self.path}: the run has not learned to translate; use {self.mode()}')
+        return pair_encoding.loads(text)
+
+    def mode(self):
+        """How to ask the run for what it has learned, for the sentences that refuse something else."""
+        text = self.read('encoding.json')
+        if text is None:
+            return '--mode=eval' if self.read('tokenizer.json') is None else '--mode=generate'
+        saved = json.loads(text)
+        if saved['task'] == 'translation':
+            return '--mode=generate --input=FILE'
+        return '--mode=eval' if saved['tokenizer'] is None else '--mode=predict --input=FILE'
+
+    def check(self, config):
+        """Refuses a directory that cannot become this experiment's; changes nothing."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f'--workdir={self.path}: is a file; name a directory')
+        if self.read('config.json') is not None:
+            check_same_experiment(self.path, self.saved_config(), config)
+        elif self.checkpoints.exists():
+            raise UserError(f'--workdir={self.path}: has checkpoints and no config.json; choose another --workdir')
+
+    def claim(self, config, dataset):
+        """Makes the directory this experiment's: writes down its config and, once, what its data was."""
+        self.check(config)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write('config.json', configs.dumps(config))
+        except OSError as error:
+            raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
+        if self.read('data.json') is None:
+            for name, text in dataset.files().items():
+                self.write(name, text)
+            self.write('data.json', json.dumps(dataset.facts(), indent=2) + '\n')
+
+
+def check_same_experiment(workdir, saved, config, may_differ=()):
+    """Refuses to go on with another model, other data or another optimizer than the run was started with."""
+    if different := [row for row in configs.differences(saved, config) if row[0] not in may_differ]:
+        field, there, here = different[0]
+        more = f' (and {len(different) - 1} more)' if len(different) > 1 else ''
+        raise UserError(f'--workdir={workdir}: holds another experiment, with config.{field}={there!r} and not {here!r}{more}; '
+                        'choose another --workdir')
+
+
+def runs_below(directory):
+    """The names of the runs in the directory of a sweep, which has no config.json itself; [] for any other directory."""
+    directory = pathlib.Path(directory)
+    if (directory / 'config.json').is_file():
+        return []
+    return sorted(path.parent.name for path in directory.glob('*/config.json'))
+
+
+class MetricsLog:
+    """metrics.jsonl and TensorBoard's event files, continued after `step`: what a killed run logged past it is removed."""
+
+    def __init__(self, directory, step):
+        import tensorboardX  # here, because readers of a run do not need it
+
+        kept = [line for line in _complete_lines(directory.metrics) if json.loads(line)['step'] <= step]
+        files.write_atomically(directory.metrics, ''.join(kept))
+        self._file = open(directory.metrics, 'a', encoding='utf-8')
+        self._board = tensorboardX.SummaryWriter(str(directory.path), purge_step=step + 1 if step else None,
+                                                 flush_secs=30)
+
+    def write(self, step, values):
+        """One line; numbers also go to TensorBoard. A number that is not finite becomes null."""
+        line = dict(step=step, **jsonable(values))
+        self._file.write(json.dumps(line) + '\n')
+        for name, value in line.items():
+            if '/' in name and value is not None:
+                self._board.add_scalar(name, value, step)
+
+    def sync(self):
+        """Makes all lines so far durable; a checkpoint is only saved after its metrics."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self):
+        self.sync()
+        self._file.close()
+        self._board.close()
+
+
+def read_metrics(path):
+    """The lines of a metrics.jsonl as dicts."""
+    return [json.loads(line) for line in _complete_lines(path)]
+
+
+def is_logged(path, step, name):
+    """Whether a metrics.jsonl has a value of that name at `step`."""
+    return any(line['step'] == step and name in line for line in read_metrics(path))
+
+
+def _complete_lines(path):
+    """The lines that end in a newline: a killed process may leave half a line at the end."""
+    if not path.is_file():
+        return []
+    return [line for line in path.read_text('utf-8').splitlines(keepends=True) if line.endswith('\n')]
+
+
+def jsonable(values):
+    """The same values by name, None for a number that is not finite: JSON has no word for it."""
+    return {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()}
