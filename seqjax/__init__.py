@@ -10,7 +10,7 @@ import importlib
 __version__ = '0.1.0'
 
 ROOMS = ('analysis', 'config', 'config_fields', 'data', 'decode', 'errors', 'interop', 'metrics', 'models', 'modes', 'nn', 'ops',
-         'parallel', 'params', 'runs', 'special_tokens', 'tasks', 'train')
+         'parallel', 'params', 'registry', 'runs', 'special_tokens', 'tasks', 'train')
 
 
 def __getattr__(name):

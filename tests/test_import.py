@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-ORDER = ['errors', 'special_tokens', 'ops', 'nn', 'models', 'metrics', 'tasks', 'parallel', 'params', 'decode', 'data', 'interop',
+ORDER = ['errors', 'registry', 'special_tokens', 'ops', 'nn', 'models', 'metrics', 'tasks', 'parallel', 'params', 'decode', 'data', 'interop',
          'config_fields', 'config', 'analysis', 'runs', 'train', 'modes']  # every room; imports point only to the left
 OWNERS = {'absl.flags': 'launch.py', 'absl': 'launch.py', 'orbax': 'seqjax/runs/checkpoints.py', 'grain': 'seqjax/data',
           'tensorflow_datasets': 'seqjax/data', 'pickle': 'nobody', 'yaml': 'nobody', 'torch': 'nobody', 'tensorflow': 'nobody'}
