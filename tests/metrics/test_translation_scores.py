@@ -9,7 +9,7 @@ import pytest
 from sacrebleu import metrics
 
 from seqjax.errors import FieldError
-from seqjax.metrics import has_four_words, scores_by_length, translation, translation_scores
+from seqjax.metrics import has_four_words, scores_by_length, translation_scores
 from tests.reference import bleu as reference
 
 

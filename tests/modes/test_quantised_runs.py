@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seqjax import config as configs
-from seqjax import decode, interop, models, nn, ops, params, runs, train
+from seqjax import decode, interop, models, nn, ops, runs, train
 from seqjax.errors import FieldError
 from seqjax.modes.average import average_checkpoints
 from seqjax.modes.continue_text import generate_text
@@ -15,6 +15,7 @@ from seqjax.modes.cost import measure_cost
 from seqjax.modes.describe import describe_experiment
 from seqjax.modes.eval import evaluate, load_model
 from seqjax.modes.export import export_run
+from seqjax.params import quantise, size_in_bytes
 from seqjax.params.quantisation import find_summed_axes
 from tests.tiny import tiny_config, write_text
 
@@ -46,14 +47,14 @@ def test_a_quantised_model_is_the_model_with_rounded_parameters(name):
     tokens = np.random.default_rng(0).integers(V, size=(2, 9))
     init = lambda: model.init(jax.random.key(0), tokens)
     params = jax.jit(lambda: unboxed(init()))()
-    quantised = params.quantise(params, init)
+    quantised = quantise(params, init)
     found = find_summed_axes(init)
     assert found.keys() >= set(expected) and not any(path.endswith(('bias', 'scale')) for path in found)
     apply = jax.jit(lambda params: model.apply({'params': params}, tokens).astype(jnp.float32))
     close = dict(rtol=2e-2, atol=2e-2) if name == 'bfloat16' else dict(rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(apply(quantised), apply(rounded(quantised)), **close)
     assert np.abs(apply(quantised) - apply(params)).max() > 0
-    assert params.size_in_bytes(quantised) < 0.5 * params.size_in_bytes(params)
+    assert size_in_bytes(quantised) < 0.5 * size_in_bytes(params)
 
 
 def unboxed(variables):
@@ -64,15 +65,15 @@ def test_most_of_a_large_model_needs_a_quarter_of_its_memory():
     model = models.build('gpt', vocabulary=50257, context_length=1024, width=768, depth=12, heads=12)
     init = lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))
     params = unboxed(jax.eval_shape(init))
-    quantised = jax.eval_shape(lambda params: params.quantise(params, init), params)
-    assert params.size_in_bytes(quantised) < 0.26 * params.size_in_bytes(params)
+    quantised = jax.eval_shape(lambda params: quantise(params, init), params)
+    assert size_in_bytes(quantised) < 0.26 * size_in_bytes(params)
 
 
 def test_parameters_of_something_else_are_refused():
     model = models.build('gpt', vocabulary=V, context_length=12, **TRANSFORMER)
     init = lambda: model.init(jax.random.key(0), np.zeros((1, 2), np.int32))
     with pytest.raises(ValueError, match="without 'params' around them"):
-        params.quantise(jax.eval_shape(init), init)
+        quantise(jax.eval_shape(init), init)
 
 
 def test_padding_rows_stay_zero():

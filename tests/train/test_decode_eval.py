@@ -17,6 +17,7 @@ from seqjax.modes.translate import translate_lines
 from seqjax.runs import RunDirectory, read_metrics
 from seqjax.train import build, decode_eval, evaluation, sweeps
 from seqjax.train.decode_eval import MEASURED, OF_FOUR_WORDS, Decoded, make_decoded
+from seqjax.train.progress import ProgressBar
 from tests.labelled_files import labelled_config, write_labelled
 from tests.pair_files import SPLITS, pair_config, translated, write_pairs
 from tests.reference import bleu as reference
@@ -130,7 +131,7 @@ def test_evaluation_afterwards_finds_what_the_run_found(copied):
 def test_evaluation_afterwards_is_of_all_pairs(copied, capsys, monkeypatch):
     path, workdir = copied
     first = kept(workdir, 'validation')
-    monkeypatch.setattr(train.modes.ProgressBar, 'SECONDS_BETWEEN_LINES', -1)
+    monkeypatch.setattr(ProgressBar, 'SECONDS_BETWEEN_LINES', -1)
     found, scores = evaluate(run_config(path), workdir), json.loads((workdir / 'validation_scores.json').read_text())
     assert f'\ndecode {SPLITS["validation"]}/{SPLITS["validation"]}\nwritten to {workdir}: ' in capsys.readouterr().err
     lines = kept(workdir, 'validation')

@@ -54,7 +54,7 @@ def test_another_process_makes_the_same(monkeypatch):
     """Also where Python's own hashes are other ones."""
     for module in MODULES.values():
         monkeypatch.setattr(module, 'TRAIN', 500)
-    code = ('from seqjax.data import addition, reversal; addition.TRAIN = reversal.TRAIN = 500; '
+    code = ('from seqjax.data.embedded import addition, reversal; addition.TRAIN = reversal.TRAIN = 500; '
             "print((reversal.reversal_examples('translation', held_out=0.1, seed=3, length=12), "
             "addition.addition_examples('translation', held_out=0.1, seed=3)))")
     other = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True,

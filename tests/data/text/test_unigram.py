@@ -92,7 +92,7 @@ def test_too_few_are_refused(vocabulary):
 
 def test_two_processes_learn_the_same(tmp_path):
     path = write_text(tmp_path / 'text.txt', 5000)
-    code = ('import sys; from seqjax.data import tokenizers; '
+    code = ('import sys; from seqjax.data.text import tokenizers; '
             f'print(tokenizers.dumps(tokenizers.train("unigram", open({str(path)!r}).read(), 400)))')
     printed = [subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout for _ in range(2)]
     here = [tokenizers.dumps(tokenizers.train('unigram', path.read_text(), 400)) + '\n' for _ in range(3)]
