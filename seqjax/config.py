@@ -14,11 +14,7 @@ OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum
 
 def validate(config):
     """Raises a FieldError that names the first impossible value; needs no device and compiles nothing."""
-    if not isinstance(config, ConfigDict):
-        raise UserError(f'{config!r} is not a config; start from seqjax.config.defaults(model) and return that')
-    for section in SECTIONS:
-        if section not in config:
-            raise UserError(f'config has no section {section!r}; start from seqjax.config.defaults(model)')
+    check_kind(config)
     for field, (fits, reason) in _LIMITS.items():
         section, name = field.split('.')
         value = config[section][name]
@@ -54,6 +50,15 @@ def validate(config):
         model.pop('name'), vocabulary=2, target_vocabulary=2, shared=config.data.shared or task_name(config) == 'span_corruption',
         context_length=config.data.sequence_length, per_step=task_name(config) == 'tagging',
         characters=2 if config.data.spelling else None, **model))
+
+
+def check_kind(config):
+    """Refuses what is no config."""
+    if not isinstance(config, ConfigDict):
+        raise UserError(f'{config!r} is not a config; start from seqjax.config.defaults(model) and return that')
+    for section in SECTIONS:
+        if section not in config:
+            raise UserError(f'config has no section {section!r}; start from seqjax.config.defaults(model)')
 
 
 def task_name(config):

@@ -1,6 +1,7 @@
 """Tables of things by name that strangers extend: `models.MODELS.register('mine')(MyModel)`."""
 
 from collections.abc import Callable, Iterator, Mapping
+import importlib
 from typing import Any
 
 from seqjax.errors import FieldError, suggestion
@@ -14,7 +15,7 @@ class Registry(Mapping):
 
     Args:
         kind: what the things are, for sentences: "cell='lsmt': no such cell; did you mean 'lstm'?"
-        things: those that come with seqjax.
+        things: those that come with seqjax; 'module:name' is imported when it is first asked for.
     """
 
     def __init__(self, kind: str, things: Mapping[str, Any] = {}) -> None:
@@ -24,7 +25,7 @@ class Registry(Mapping):
     def register(self, name: str, thing: Any = None) -> Callable[[Any], Any]:
         """Adds `thing` under a name that is free, or was taken by a thing of the same module and name."""
         def add(thing: Any) -> Any:
-            known = self._things.get(name)
+            known = self.get(name)
             if known is not None and _place(known) != _place(thing):
                 raise FieldError(self.kind, name, f'is registered already, for {_place(known)}; choose another name')
             self._things[name] = thing
@@ -35,6 +36,9 @@ class Registry(Mapping):
     def __getitem__(self, name: str) -> Any:
         if name not in self._things:
             raise FieldError(self.kind, name, f'no such {self.kind}; {suggestion(name, self._things)}')
+        if isinstance(self._things[name], str):
+            module, _, attribute = self._things[name].partition(':')
+            self._things[name] = getattr(importlib.import_module(module), attribute)
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:
@@ -47,7 +51,7 @@ class Registry(Mapping):
         return len(self._things)
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self._things.get(name, default)
+        return self[name] if name in self._things else default
 
 
 def _place(thing: Any) -> str:

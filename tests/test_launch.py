@@ -12,12 +12,12 @@ import shutil
 import subprocess
 import sys
 
-from absl import app  # noqa: F401 (defines flags of its own, which have to outlive launch.py's)
 from absl import logging as absl_logging
-from absl.testing import flagsaver
 import jax
 import pytest
 
+from seqjax import config as configs
+from seqjax import modes
 from seqjax.modes import experiment_files
 import seqjax.train
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
@@ -47,37 +47,32 @@ COMPILED = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, seconds, **_: COMPILED.append(event) if event.endswith('backend_compile_duration') else None)
 
-# Loading an experiment is ml_collections' business; it does it in a way that Python 3.12 no longer likes.
-pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
 
 
 @pytest.fixture(scope='module')
 def launch():
-    """launch.py as a module; its flags are gone again afterwards."""
-    with flagsaver.flagsaver():
-        spec = importlib.util.spec_from_file_location('launch', ROOT / 'launch.py')
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        yield module
+    """launch.py as a module."""
+    spec = importlib.util.spec_from_file_location('launch', ROOT / 'launch.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextlib.contextmanager
 def as_before():
-    """Puts back what a launch changes in its process: flags, jax's settings, logging, and the experiment's module."""
+    """Puts back what a launch changes in its process: jax's settings and logging."""
     settings = ('jax_compilation_cache_dir', 'jax_persistent_cache_min_compile_time_secs')
     values = {name: getattr(jax.config, name) for name in settings}
     root, verbosity = logging.getLogger(), absl_logging.get_verbosity()
     level, handlers = root.level, list(root.handlers)
     try:
-        with flagsaver.flagsaver():
-            yield
+        yield
     finally:
         for name, value in values.items():
             jax.config.update(name, value)
         absl_logging.set_verbosity(verbosity)
         root.setLevel(level)
         root.handlers[:] = handlers
-        sys.modules.pop('config_config', None)
 
 
 def run_here(launch, words, monkeypatch):
@@ -205,9 +200,10 @@ MISTAKES = [
     ('--stpes=5', 'no flag --stpes; did you mean --config.train.steps?'),
     ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
     ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
-    ('--mode=tain', '--mode=tain: value should be one of <train|eval|generate|predict|score|xray|cells|average|export|hugging_face|cost|describe>'),
+    ('--mode=tain', "--mode=tain: no such mode; did you mean 'train'?"),
+    ('--mode=zzz', '--mode=zzz: no such mode; choose one of: average, cells, cost, describe, eval, export, generate, hugging_face, '),
     ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
-    ('--cpu_devices=-1', '--cpu_devices=-1: -1 is not a non-negative integer'),
+    ('--cpu_devices=-1', '--cpu_devices=-1: must be at least 0'),
     ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
     ('--coordinator=127.0.0.1:1 --processes=2 --process=2', '--process=2 --processes=2: processes are numbered 0 to N-1'),
     ('--processes=2', '--processes=2 --process=0: give --coordinator=HOST:PORT of process 0 too'),
@@ -238,7 +234,7 @@ MISTAKES = [
     ('--ensemble=a,b', '--ensemble=a,b: is for --mode=generate; leave it out'),
     ('--explain', '--explain: is for --mode=generate; leave it out'),
     ('--last=3', '--last=3: is for --mode=average; leave it out'),
-    ('--checkpoint=best', '--checkpoint=best: training goes on from the newest checkpoint of its --workdir; leave it out'),
+    ('--checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|export|hugging_face; leave it out'),
     ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
      '--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes around a value with'),
 ]
@@ -391,7 +387,7 @@ COMMANDS = [
     ('--config=experiments/scaling/complexity.py --workdir={new} --mode=cost --config.cost.layers=recurent',
      "config.cost.layers='recurent': no such layer as 'recurent'; did you mean 'recurrent'?"),
     ('--config=experiments/scaling/complexity.py --workdir={new} --mode=cost --checkpoint=best',
-     '--checkpoint=best: --mode=cost needs no trained parameters; leave it out'),
+     '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|export|hugging_face; leave it out'),
     ('--workdir={trained} --mode=cost --config.model.depth=2', 'holds another experiment, with config.model.depth=1 and not 2'),
     ('--workdir={trained} --mode=predict', '--mode=predict: give --input=FILE with a line for every sequence'),
     ('--workdir={trained} --mode=predict --input=', '--mode=predict: give --input=FILE with a line for every sequence'),
@@ -703,3 +699,22 @@ def test_a_variant_that_is_named_is_trained_alone(launch, folder, tmp_path, monk
     code, _, err = run_here(launch, [words[0] + ':narrow', *words[1:]], monkeypatch)
     assert code == 0, err
     assert seen == [(4, str(tmp_path / 'one'))]
+
+
+# ------------------------------------------------------------------------------------------------ help of a mode
+
+def test_the_help_of_a_mode_lists_its_flags_and_the_fields_that_it_reads(launch, translator, monkeypatch):
+    code, out, err = run_here(launch, [f'--workdir={translator}', '--mode=score', '--help'], monkeypatch)
+    assert (code, err) == (0, '')
+    named = {line.split()[0].rstrip(':') for line in out.splitlines() if line.startswith('  --')}
+    assert named == {'--checkpoint', '--input', '--config.decode.batch_size', '--config.quantise.weights',
+                     '--config.quantise.activations', *(f'--config.parallel.{field}' for field in (
+                         'strategy', 'data', 'fsdp', 'tensor', 'deadline'))}
+
+
+@pytest.mark.parametrize('mode', modes.MODES)
+def test_every_mode_reads_what_it_says_is_there(mode):
+    fields = configs.flatten(configs.defaults('gpt'))
+    for read in modes.MODES[mode].reads:
+        assert any(field == read or field.startswith(f'{read}.') for field in fields), read
+    assert modes.MODES[mode].help.endswith('.')

@@ -13,6 +13,7 @@ import numpy as np
 from seqjax import config as configs
 from seqjax.errors import UserError
 from seqjax.modes.eval import open_run
+from seqjax.modes.mode import Flag, Mode
 from seqjax.runs import files
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.runs.directory import RunDirectory
@@ -85,3 +86,14 @@ def _is_there(path, sources):
         there = f'the mean of checkpoints {", ".join(before)}' if before else 'something else'
         raise UserError(f'{path}: holds {there} and not that of {", ".join(sources)}; remove it or move it away')
     return True
+
+
+def _run(request):
+    if request.flags.last is None:
+        raise UserError('--mode=average: give --last=N, the number of checkpoints to take the mean of')
+    path, steps = average_checkpoints(request.config, request.workdir, request.flags.last)
+    print(f'the mean of checkpoints {", ".join(map(str, steps))}: {path} (a --workdir for the other modes)')
+
+
+MODE = Mode(_run, 'Average the parameters of the last checkpoints, as a run directory of its own.',
+            (Flag('last', None, 'How many checkpoints.', int),))

@@ -1,4 +1,4 @@
-"""Sentences for mistakes on a command line: each says what was meant, or what to type instead."""
+"""Fields of the config on a command line, and sentences for mistakes: each says what was meant, or what to type instead."""
 
 import difflib
 
@@ -6,6 +6,52 @@ from ml_collections import ConfigDict
 
 from seqjax import config as configs
 from seqjax.errors import UserError, suggestion
+from seqjax.modes import MODES
+from seqjax.modes.mode import help_of, parsed
+
+
+def take_changes(words, config):
+    """{'train.steps': 5} of --config.train.steps=5, each a field of the config and of its type."""
+    configs.check_kind(config)
+    check_one_source(words.left)
+    changes = {}
+    while field := next((name[7:] for name in words.names() if name.startswith('config.')), ''):
+        kind = type_of(field, config)
+        text = words.take(f'config.{field}', switch=kind is bool)
+        none = field in configs.OPTIONAL and text.lower() == 'none'
+        changes[field] = None if none else parsed(f'--config.{field}', text, kind)
+    return changes
+
+
+def type_of(field, config):
+    """The type of a field of the config."""
+    if field not in configs.flatten(config):
+        raise UserError(unknown_field(field, config))
+    section, _, name = field.rpartition('.')
+    return (config[section] if section else config).get_type(name)
+
+
+def refuse_left(words, flags, config):
+    """Refuses words that nobody has taken: unknown flags first."""
+    for name in words.names():
+        modes = [mode for mode in MODES if any(flag.name == name for flag in MODES[mode].flags)]
+        word = next(word for word in words.left if word.startswith('-'))
+        raise UserError(f'{word}: is for --mode={"|".join(modes)}; leave it out' if modes else
+                        unknown_flag(name, [flag.name for flag in flags], config))
+    for word in words.left:
+        raise UserError(left_over(word, config))
+
+
+def help_of_mode(name, mode, config=None):
+    """What a mode does, its flags, and the fields that it reads, of this config or of any."""
+    fields = configs.flatten(config) if config else {}
+    read = [f'  --config.{field} (now: {value!r})' for field, value in fields.items() if is_read(field, mode)]
+    return '\n'.join([f'--mode={name}: {mode.help}', '', help_of(mode.flags), '', 'Fields of the config:', *read])
+
+
+def is_read(field, mode):
+    """Whether a mode reads a field, by its section or by itself."""
+    return any(field == name or field.startswith(f'{name}.') for name in mode.reads)
 
 
 def unknown_field(path, config):
@@ -24,14 +70,6 @@ def unknown_field(path, config):
         homes = _homes(field, config)
         hint = f"did you mean '{homes[0]}'?" if homes else hint
     return f"no field '{field}' in {where}{kind}; {hint}"
-
-
-def first_unknown_field(words, config):
-    """The sentence for the first of the command line's words that sets a field which does not exist."""
-    known = configs.flatten(config)
-    names = [word.lstrip('-').partition('=')[0] for word in words]
-    fields = [name.removeprefix('config.') for name in names if name.startswith('config.')]
-    return next((unknown_field(field, config) for field in fields if field not in known), 'the config has no such field')
 
 
 def unknown_flag(name, flags, config):
@@ -61,23 +99,8 @@ def left_over(word, config):
     return f"'{word}' is left over: options are written --name=value{example}"
 
 
-def wrong_value(message):
-    """'flag --config.train.steps=abc: invalid literal for int() ...' -> '--config.train.steps=abc: must be a whole number'."""
-    flag, _, reason = message.removeprefix('flag ').partition(': ')
-    for kind, wanted in dict(int='a whole number', float='a number', bool='true or false').items():
-        if f'{kind}()' in reason or f'to {kind}' in reason or f'{kind}:' in reason:
-            reason = f'must be {wanted}'
-    return f'{flag}: {reason}'
-
-
-def set_to_none(words):
-    """{'--config.optimizer.b2=none': 'b2'}: optional fields of the optimizer; ml_collections would want a number there."""
-    return {word: field.removeprefix('optimizer.') for word in words for field in configs.OPTIONAL
-            if word.lower().lstrip('-') == f'config.{field}=none'}
-
-
-def changed(config, changes, variant):
-    """The config of a variant with the command line's changes {'train.steps': 5}, each of which must be a field of it."""
+def changed(config, changes, variant=''):
+    """The config, of a variant, with the command line's changes {'train.steps': 5}, each of which must be a field of it."""
     known = configs.flatten(config)
     for field, value in changes.items():
         if field not in known:

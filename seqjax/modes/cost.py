@@ -16,6 +16,7 @@ from seqjax.analysis.cost import complexity, scaling
 from seqjax.analysis.cost.complexity_plots import plot_costs
 from seqjax.analysis.cost.depth import sequential_depth
 from seqjax.errors import UserError
+from seqjax.modes.mode import Mode
 from seqjax.runs import files
 from seqjax.runs.directory import RunDirectory
 from seqjax.train.experiment import build, make_task
@@ -181,3 +182,13 @@ def _power(facts, metric):
 def _aligned(rows):
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return '\n'.join('  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def _run(request):
+    table, written = measure_cost(request.variants or {request.config.model.name: request.config}, request.workdir)
+    print(table)
+    print(f'numbers and picture: {", ".join(map(str, written))}')
+
+
+MODE = Mode(_run, 'Measure what longer rows and wider layers cost.', reads=(
+    'cost', 'seed', 'data', 'model', 'train.accumulate', 'optimizer', 'lora', 'parallel'))

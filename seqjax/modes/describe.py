@@ -17,7 +17,10 @@ from seqjax.analysis.cost.model_size import Description, Parameter, local_bytes,
 from seqjax.data.text.masking import Masking
 from seqjax.data.text.span_corruption import span_counts, text_length
 from seqjax.errors import FieldError, UserError
+from seqjax.modes import experiment_files
+from seqjax.modes.mode import Mode
 from seqjax.params import freezing
+from seqjax.runs.directory import RunDirectory
 from seqjax.runs.origins import open_origin
 from seqjax.runs.transfer import find_origin
 from seqjax.train.experiment import load_data, make_task, optimizer_of
@@ -163,3 +166,13 @@ def _in_a_loop(config, task, rows):
         return task, make_parameters(config, task, rows.sample)
     except FieldError:  # patterns that name single layers
         return None
+
+
+def _run(request):
+    if about := request.file and experiment_files.say_variant(request.file):
+        print(about, end='\n\n')
+    print(describe_experiment(request.config, RunDirectory(request.workdir) if request.workdir else None))
+
+
+MODE = Mode(_run, 'Count parameters, FLOPs and memory without a device or a run.', needs_workdir=False, reads=(
+    'vocabulary', 'parameters', 'data', 'model', 'train.accumulate', 'optimizer', 'lora', 'parallel'))

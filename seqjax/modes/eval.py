@@ -13,6 +13,7 @@ from seqjax import data, parallel
 from seqjax.analysis.recurrent.layers import recurrent_layers
 from seqjax.data.text import encoding, pair_encoding
 from seqjax.errors import UserError
+from seqjax.modes.mode import CHECKPOINT, Mode
 from seqjax.runs.checkpoints import Checkpoints, verify
 from seqjax.runs.directory import RunDirectory, check_same_experiment, jsonable
 from seqjax.train.decode_eval import on_one_device
@@ -145,3 +146,11 @@ def restore_parameters(config, task, checkpoints, step, sample):
     parameters, which = make_parameters(config, task, sample), 'ema' if config.optimizer.ema else 'params'
     target = placed({which: parameters.abstract}, parameters.boxed, make_strategy(config))
     return parameters.merge(checkpoints.restore(step, target, part=True)[which])
+
+
+def _run(request):
+    print(json.dumps(evaluate(request.config, request.workdir, request.flags.checkpoint), indent=2))
+
+
+MODE = Mode(_run, 'Evaluate a checkpoint on the held-out split, or on another source.', (CHECKPOINT,),
+            reads=('data', 'train.eval_batches', 'train.accumulate', 'decode', 'quantise', 'parallel'))

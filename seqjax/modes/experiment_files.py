@@ -4,14 +4,17 @@
     VARIANTS = ('elman', 'lstm')         the names of several, to be compared, and
     get_config(variant='lstm')           the config of one of them
 
-`FILE.py:VARIANT` names one. Nothing here runs a file but `load` and `say_variant`, and nothing imports jax.
+`FILE.py:VARIANT` names one. A file may also register cells, tasks, models, modes and so on of its own. Only `load` and `say_variant` run it; nothing here
+imports jax.
 """
 
 import ast
+import importlib.util
 import inspect
+import itertools
 import os
 import pathlib
-import runpy
+import sys
 
 from seqjax.errors import UserError, suggestion
 
@@ -68,7 +71,7 @@ def check(name):
 def load(name):
     """The config that the file makes, before the command line changes it."""
     path, variant = split(name)
-    get_config = runpy.run_path(str(path))['get_config']
+    get_config = _module(path).get_config
     return get_config(variant) if variant else get_config()
 
 
@@ -78,5 +81,31 @@ def say_variant(name):
     if not (known := variants(path)):
         return ''
     if not variant:
-        variant = next(iter(inspect.signature(runpy.run_path(str(path))['get_config']).parameters.values())).default
+        variant = next(iter(inspect.signature(_module(path).get_config).parameters.values())).default
     return f'variant {variant} of {path}; for another write --config={path}:NAME, with one of: {", ".join(known)}'
+
+
+def what_to_type():
+    """The ways to begin, and all experiments by subject."""
+    lines = ['To train:  python launch.py --config=experiments/SUBJECT/NAME.py --workdir=DIR [--config.model.width=256 ...]',
+             'Before it: python launch.py --config=experiments/SUBJECT/NAME.py --mode=describe [--config.parallel.fsdp=8 ...]',
+             'After it:  python launch.py --workdir=DIR --mode=eval|generate|predict|score|xray|cells|average|export', '',
+             'Experiments (all variants are trained and compared, or the one that is named, as in NAME.py:VARIANT):']
+    for folder, paths in itertools.groupby(ours(), lambda path: path.parent.name):
+        lines.append(f'  experiments/{folder}/')
+        for path in paths:
+            lines.append(f'    {path.name:24} {title(path)}')
+            if known := variants(path):
+                lines.append(f'{"variants:":>38} {", ".join(known)}')
+    return '\n'.join(lines)
+
+
+def _module(path):
+    """The file as a module, executed once; what it registers is registered with it."""
+    name, text = f'experiment_{path.stem}', path.read_text('utf-8')
+    if getattr(sys.modules.get(name), 'text_of_experiment', None) != (str(path.resolve()), text):
+        spec = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.text_of_experiment = str(path.resolve()), text
+    return sys.modules[name]

@@ -29,6 +29,7 @@ from seqjax.data.text import encoding
 from seqjax.errors import FieldError, UserError
 from seqjax.interop.exported import FORMAT, PARAMETERS, PROGRAM, SIGNATURE, check_flatbuffers, read_exported
 from seqjax.modes.eval import find_checkpoint, load_model, open_run
+from seqjax.modes.mode import CHECKPOINT, Mode
 from seqjax.ops.attention.plain import plain
 from seqjax.params import paths
 from seqjax.runs import files
@@ -271,3 +272,12 @@ def _write(final, signature, contents):
         raise UserError(f'could not write {final}: {error}; {kept}') from error
     shutil.rmtree(old, ignore_errors=True)
     return final
+
+
+def _run(request):
+    jax.config.update('jax_platforms', 'cpu')  # what is chosen for an accelerator of this machine is not for all
+    path, signature = export_run(request.config, request.workdir, request.flags.checkpoint)
+    print(f'step {signature["step"]} for {", ".join(signature["platforms"])}: {path} (read it with interop.load_exported)')
+
+
+MODE = Mode(_run, 'Export the forward pass as StableHLO, for CPU, CUDA and TPU.', (CHECKPOINT,), reads=('quantise',))

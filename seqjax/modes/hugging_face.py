@@ -9,6 +9,7 @@ from seqjax import interop
 from seqjax.data.text import encoding
 from seqjax.errors import UserError
 from seqjax.modes.eval import load_model, open_run
+from seqjax.modes.mode import CHECKPOINT, Mode
 
 
 def write_hugging_face(config, workdir, checkpoint='latest', report=print):
@@ -37,3 +38,11 @@ def _reads(run):
     if text is None:
         return run.tokenizer()
     return run.pair_encoding() if json.loads(text)['task'] == 'translation' else encoding.loads(text)
+
+
+def _run(request):
+    path = write_hugging_face(request.config, request.workdir, request.flags.checkpoint)
+    print(f"files that transformers loads: {path} (from_pretrained('{path}'))")
+
+
+MODE = Mode(_run, 'Write files that transformers loads.', (CHECKPOINT,))

@@ -4,6 +4,7 @@ import json
 
 import jax
 import numpy as np
+import pathlib
 
 from seqjax import config as configs
 from seqjax import data
@@ -12,6 +13,7 @@ from seqjax.analysis.recurrent import interpretable_cells as analysis
 from seqjax.analysis.recurrent.layers import recurrent_layers
 from seqjax.errors import UserError
 from seqjax.modes.eval import open_recurrent
+from seqjax.modes.mode import CHECKPOINT, Mode
 
 TOKENS, SHOWN = 20_000, 2_000  # how much held-out text is read, and how much of it is on the page
 PICTURED = 500                 # how much is in the picture, about: where the features change most
@@ -84,3 +86,11 @@ def _features(pieces):
     """Features of the text at the last character of every token."""
     ends = np.cumsum([len(piece) for piece in pieces]) - 1
     return {name: values[ends] for name, values in analysis.text_features(''.join(pieces)).items()}
+
+
+def _run(request):
+    print(find_cells(request.config, request.workdir, request.flags.checkpoint)[0])
+    print(f'page: {pathlib.Path(request.workdir) / "cells" / "index.html"}')
+
+
+MODE = Mode(_run, 'Find interpretable units of a recurrent language model.', (CHECKPOINT,), reads=('parallel',))

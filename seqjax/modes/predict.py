@@ -11,6 +11,8 @@ from seqjax.data.text.marking import marked
 from seqjax.errors import UserError
 from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
 from seqjax.modes.input_warnings import Noticed
+from seqjax.modes.lines import open_input, print_objects
+from seqjax.modes.mode import CHECKPOINT, INPUT, Mode
 from seqjax.train.experiment import make_task
 from seqjax.train.progress import ProgressBar
 
@@ -160,3 +162,12 @@ def pieces_of(lines):
             piece = []
     if piece:
         yield piece
+
+
+def _run(request):
+    with open_input(request) as lines:
+        print_objects(predict_lines(request.config, request.workdir, lines, request.flags.checkpoint))
+
+
+MODE = Mode(_run, 'Label every line of --input, or fill in its masked tokens.', (CHECKPOINT, INPUT),
+            reads=('data.batch_size', 'quantise', 'parallel'))

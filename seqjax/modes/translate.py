@@ -14,6 +14,8 @@ from seqjax.errors import FieldError, UserError, with_prefix
 from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
 from seqjax.modes.explain import explain_row, pictures
 from seqjax.modes.input_warnings import Noticed
+from seqjax.modes.lines import open_input, print_objects
+from seqjax.modes.mode import CHECKPOINT, INPUT, Mode
 from seqjax.modes.predict import of_like_length, pieces_of
 from seqjax.runs.directory import RunDirectory
 from seqjax.special_tokens import END
@@ -227,3 +229,12 @@ def _score_pairs(pairs, encoding, score, batch_size):
                                   tokens=encoding.target_words(row['targets']),
                                   log_probs=[round(float(p), 4) for p in of_tokens[:len(row['targets'])]])
     return answers
+
+
+def _run_scores(request):
+    with open_input(request) as lines:
+        print_objects(score_lines(request.config, request.workdir, lines, request.flags.checkpoint))
+
+
+SCORE = Mode(_run_scores, "Score every line 'source TAB target' of --input: the log-probability of the target.",
+             (CHECKPOINT, INPUT), reads=('decode.batch_size', 'quantise', 'parallel'))

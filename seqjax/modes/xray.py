@@ -14,6 +14,7 @@ from seqjax.analysis.recurrent.loss_gradients import end_gradients
 from seqjax.analysis.recurrent.receptive_field import plot_receptive_fields, receptive_fields
 from seqjax.errors import UserError
 from seqjax.modes.eval import open_recurrent
+from seqjax.modes.mode import CHECKPOINT, Mode
 from seqjax.runs.directory import RunDirectory, read_metrics, runs_below
 
 ROWS = 8              # of the held-out batch; the Jacobians are taken for the first two of them
@@ -123,3 +124,19 @@ def _arrays(found, fields, at):
         arrays |= {f'{path}/{name}': value for name, value in named.items() if value is not None}
         arrays[f'{path}/loss_gradient'] = loss
     return {**arrays, 'receptive_field_steps': at}
+
+
+def _run(request):
+    workdir, checkpoint = request.workdir, request.flags.checkpoint
+    if not runs_below(workdir):
+        print(describe_xray(xray_run(request.config, workdir, checkpoint)))
+        return print(f'pictures and arrays: {pathlib.Path(workdir) / "xray"}')
+    for change in request.changes:
+        raise UserError(f'--config.{change}: an X-ray of several runs uses the config of each; leave it out')
+    xray_sweep(workdir, checkpoint,
+               seen=lambda name, summary: print(f'== {name} ==\n{describe_xray(summary)}\n', flush=True))
+    print(f'gradient norms of all: {pathlib.Path(workdir) / "xray.png"}')
+
+
+MODE = Mode(_run, 'Measure how far gradients reach back through recurrent layers.', (CHECKPOINT,),
+            reads=('data.batch_size', 'data.split', 'parallel'), takes_sweeps=True)

@@ -190,7 +190,7 @@ def test_the_launcher_prints_what_was_averaged_and_where_it_is(run, launch, monk
     ('--mode=average', '--mode=average: give --last=N, the number of checkpoints to take the mean of'),
     ('--mode=eval --last=2', '--last=2: is for --mode=average; leave it out'),
     ('--last=2', '--last=2: is for --mode=average; leave it out'),
-    ('--mode=average --last=2 --checkpoint=best', '--checkpoint=best: --mode=average takes the last ones; leave it out'),
+    ('--mode=average --last=2 --checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|export|hugging_face; leave it out'),
     ('--mode=average --last=two', '--last=two: must be a whole number'),
     ('--mode=average --last=1', '--last=1: a mean is that of at least 2 checkpoints'),
     ('--mode=average --last=2 --config.model.depth=2', 'holds another experiment, with config.model.depth=1 and not 2'),

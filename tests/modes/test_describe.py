@@ -20,7 +20,6 @@ from tests.tiny import tiny_config, write_text
 B, T, V, D, F, L = 8, 16, 11, 16, 64, 6
 
 # Loading an experiment is ml_collections' business; it does it in a way that Python 3.12 no longer likes.
-pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
 
 
 def decoder(**sections):

@@ -21,7 +21,6 @@ from tests.tiny import tiny_config, write_text
 PIECES = dict(tokenizer='unigram', vocabulary=300)
 
 # Loading an experiment is ml_collections' business; it does it in a way that Python 3.12 no longer likes.
-pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
 
 
 def test_a_language_model_is_trained_goes_on_and_writes(tmp_path):

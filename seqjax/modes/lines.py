@@ -1,0 +1,50 @@
+"""Lines of --input, and answers to them on standard output."""
+
+import contextlib
+import gzip
+import json
+import os
+import sys
+import zlib
+
+from seqjax.errors import UserError
+
+
+@contextlib.contextmanager
+def open_input(request):
+    """The lines of --input, also of a .gz; a byte that is no UTF-8 becomes a replacement character: no line is lost."""
+    name = request.flags.input
+    if not name:
+        raise UserError(f'--mode={request.mode}: give --input=FILE with a line for every sequence, or --input=- to read them '
+                        'from a pipe')
+    if name == '-':
+        sys.stdin.reconfigure(encoding='utf-8-sig', errors='replace', newline='\n')
+        yield sys.stdin
+        return
+    opened = gzip.open if name.endswith('.gz') else open
+    try:
+        lines = opened(name, 'rt', encoding='utf-8-sig', errors='replace', newline='\n')
+    except OSError as error:
+        raise UserError(f'--input={name}: cannot be read ({error.strerror})') from None
+    with lines:
+        try:
+            yield lines
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UserError(f'--input={name}: is damaged, or not compressed though its name ends in .gz ({error}); '
+                            'copy it again, or rename it') from None
+
+
+def print_objects(answers):
+    """A line of JSON for every answer."""
+    escaped = not (sys.stdout.encoding or 'utf-8').lower().startswith('utf')
+    print_lines(json.dumps(answer, ensure_ascii=escaped) for answer in answers)
+
+
+def print_lines(lines):
+    """Prints until there are no more, or the reader has seen enough, as `head` has."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes when it ends
