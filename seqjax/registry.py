@@ -35,7 +35,7 @@ class Registry(Mapping):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._things:
-            raise FieldError(self.kind, name, f'no such {self.kind}; {suggestion(name, self._things)}')
+            raise FieldError(self.kind, name, f'no such {self.kind}; {suggestion(str(name), self._things)}')
         if isinstance(self._things[name], str):
             module, _, attribute = self._things[name].partition(':')
             self._things[name] = getattr(importlib.import_module(module), attribute)

@@ -59,7 +59,7 @@ def to_torch_rnn(module, variables):
 
 def _from_torch(tensors, kind):
     """The weights of one layer in one direction."""
-    gates = KINDS[kind].gates
+    gates = len(KINDS[kind].gate_kinds)
     by_gate = lambda matrix: matrix.reshape(gates, -1, matrix.shape[1]).transpose(2, 0, 1)
     weights = dict(input_kernel=by_gate(tensors['weight_ih']), recurrent_kernel=by_gate(tensors['weight_hh']))
     if 'bias_ih' in tensors:
@@ -108,8 +108,8 @@ def _shapes(module, D):
     cell, N, shapes = ops.make_cell(module.cell), module.widths[0], {}
     for number in range(len(module.widths)):
         for layer in (f'layer_{number}', f'layer_{number}_reverse')[:1 + module.bidirectional]:
-            shapes[layer] = {name: shape for name, shape in cell.weight_shapes(D, N).items()
-                             if module.bias or not name.endswith('bias')}
+            shapes[layer] = {name: weight.shape for name, weight in cell.weights(D, N).items()
+                             if module.bias or weight.kind != 'bias'}
         D = cell.output_width(N) * (1 + module.bidirectional)
     return shapes
 

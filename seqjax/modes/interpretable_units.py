@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pathlib
 
@@ -58,27 +59,36 @@ _INTRODUCTION = ('Held-out text, colored by single units while the model reads i
 
 
 def _activations(model, params, tokens):
-    """(names, [T, units]): h and tanh(c) of every layer while the tokens are read in one go."""
+    """(names, [T, units]): the state of every layer, tanh of its memory (c), while the tokens are read in one go."""
     @jax.jit
     def read(params, tokens):
         calls = recurrent_layers(model.apply, {'params': params}, tokens[None])
-        return {path: (call, gradients.trajectory(call)[0, 1:]) for path, call in calls.items()}
+        return {path: (call, _bounded(call, gradients.trajectory(call)[0, 1:])) for path, call in calls.items()}
 
     names, columns = [], []
     for path, (call, states) in jax.device_get(read(params, tokens)).items():
         states = np.flip(states, axis=0) if call.reverse else states
         names += [f'{path} {unit}' for unit in unit_names(call)]
-        cell_memory = [unit.startswith('c') for unit in unit_names(call)]
-        columns.append(np.where(cell_memory, np.tanh(states), states))
+        columns.append(states)
     return names, np.concatenate(columns, axis=1)
 
 
+def _bounded(call, states):
+    """States [T, P] with tanh of the part that is a memory, which has no bounds of its own."""
+    memory = call.cell.memory[0] if call.cell.memory else None
+    state = zip(call.cell.parts, gradients.as_state(states, call.state))
+    return gradients.as_reals(tuple(jnp.tanh(part) if name == memory else part for name, part in state))
+
+
 def unit_names(call):
-    """'h0', 'h1', ..., 'c0', ...; a complex part has 'h0.re' ... and then 'h0.im' ..., in the order of `as_reals`."""
+    """'h0', 'h1', ..., 'c0', ...; a complex part has 'h0.re' ... and then 'h0.im' ..., in the order of `as_reals`.
+
+    Units of a matrix are 'C0,0', 'C0,1', ...
+    """
     names = []
     for part, values in zip(call.cell.parts, call.state):
         endings = ('.re', '.im') if np.iscomplexobj(values) else ('',)
-        names += [f'{part}{unit}{ending}' for ending in endings for unit in range(values.shape[-1])]
+        names += [f'{part}{",".join(map(str, unit))}{ending}' for ending in endings for unit in np.ndindex(values.shape[1:])]
     return names
 
 

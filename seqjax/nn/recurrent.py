@@ -15,7 +15,7 @@ MERGES = ('concat', 'mean', 'sum', 'project')
 
 
 class RecurrentLayer(nn.Module):
-    """One layer in one direction. Equations: its cell, in `ops.cells`. inputs [B, T, D] -> outputs [B, T, M], final state.
+    """One layer in one direction. Equations: its cell, see `ops.Cell`. inputs [B, T, D] -> outputs [B, T, M], final state.
 
     Its parameters are the weights that `ops.recur` takes. In training each of the regularisers below acts; in evaluation
     only zoneout does, with its expectation.
@@ -36,8 +36,8 @@ class RecurrentLayer(nn.Module):
     @nn.compact
     def __call__(self, inputs, lengths=None, state=None, *, segments=None, train=False):
         self._check_width(inputs)
-        shapes = self.cell.weight_shapes(inputs.shape[-1], self.features)
-        weights = {name: self._weight(name, shape) for name, shape in shapes.items()}
+        declared = self.cell.weights(inputs.shape[-1], self.features)
+        weights = {name: self._weight(name, weight) for name, weight in declared.items()}
         if train and self.weight_drop:
             weights['recurrent_kernel'] = self._dropped(weights['recurrent_kernel'], self.weight_drop)
         fresh = self._fresh_state(inputs.shape[0])
@@ -49,9 +49,9 @@ class RecurrentLayer(nn.Module):
 
     @nn.nowrap
     def summed_axes(self):
-        """See `Projection.summed_axes`: all kernels of a cell sum over their first axis."""
-        shapes = self.cell.weight_shapes(self.features, self.features)
-        return {name: (-len(shape),) for name, shape in shapes.items() if name.endswith('kernel')}
+        """See `Projection.summed_axes`: all matrices of a cell sum over their first axis."""
+        declared = self.cell.weights(self.features, self.features)
+        return {name: (-len(weight.shape),) for name, weight in declared.items() if weight.kind == 'matrix'}
 
     def _check_width(self, inputs):
         if self.has_variable('params', 'input_kernel'):
@@ -60,31 +60,32 @@ class RecurrentLayer(nn.Module):
                 raise ValueError(f'inputs have shape {inputs.shape}, width {inputs.shape[-1]}; '
                                  f'the parameters of {self.name} were made for width {width}')
 
-    def _weight(self, name, shape):
-        if name.endswith('bias') and not self.bias:
-            return jnp.zeros(shape)
-        start, axes = _weight(self.cell, name)
-        weight = parameter(self, name, partitioned(start, axes), shape)
-        return weight.astype(self.dtype) if name.endswith('kernel') else weight  # the matmuls are in dtype, nothing else
+    def _weight(self, name, declared):
+        if declared.kind == 'bias' and not self.bias:
+            return jnp.zeros(declared.shape)
+        weight = parameter(self, name, partitioned(declared.init, declared.axes), declared.shape)
+        return weight.astype(self.dtype) if declared.kind == 'matrix' else weight  # the matmuls are in dtype, nothing else
 
     def _fresh_state(self, rows):
         """The state that a sequence starts from: zeros, or learned."""
+        zeros = self.cell.zero_state(rows, self.features)
         if not self.learned_state:
-            return zero_state(self.cell, rows, self.features)
-        zeros = zero_state(self.cell, rows, self.features)
-        learned = [self.param(f'initial_{part}', partitioned(nn.initializers.zeros, ('hidden',)), zero.shape[1:])
-                   for part, zero in zip(self.cell.parts, zeros)]
+            return zeros
+        axes = lambda part: ('hidden', *(None,) * (len(part.shape) - 1))
+        learned = [self.param(f'initial_{name}', partitioned(nn.initializers.zeros, axes(part)), part.shape)
+                   for name, part in self.cell.state(self.features).items()]
         return tuple(zero + part.astype(zero.dtype) for zero, part in zip(zeros, learned))
 
     def _hold(self, shape, train):
         """Zoneout (Krueger et al. 2017): every unit keeps its old value with this probability."""
         if not self.zoneout:
             return None
+        parts = self.cell.state(self.features).values()
         if not train:
-            return (self.zoneout,) * len(self.cell.parts)
-        keys = jax.random.split(self.make_rng('dropout'), len(self.cell.parts))
-        return tuple(jax.random.bernoulli(key, self.zoneout, (*shape[:2], width)).astype(jnp.float32)
-                     for key, width in zip(keys, self.cell.state_shapes(self.features)))
+            return (self.zoneout,) * len(parts)
+        keys = jax.random.split(self.make_rng('dropout'), len(parts))
+        return tuple(jax.random.bernoulli(key, self.zoneout, (*shape[:2], *part.shape)).astype(jnp.float32)
+                     for key, part in zip(keys, parts))
 
     def _state_mask(self, rows, train):
         """Recurrent dropout (Gal & Ghahramani 2016): one mask over h for all steps of a row."""
@@ -110,8 +111,8 @@ class Recurrent(nn.Module):
 
     inputs: [B, T, D]. lengths: [B] or None; outputs past a row's length are zero, its final state is the one at its own
     end. segments: [B, T] or None, for rows that hold several sequences. The state is a tuple with one entry a layer, a
-    tuple of the parts of the cell's state, each [B, N] and float32 (LRU: complex64); with two directions the entry is
-    (forward state, backward state).
+    tuple of the parts of the cell's state, each [B, ...] with the shape and dtype that the cell declares; with two
+    directions the entry is (forward state, backward state).
     """
 
     features: int | Sequence[int]
@@ -178,7 +179,7 @@ class Recurrent(nn.Module):
     @nn.nowrap
     def zero_state(self, batch_size):
         """The state before the first step of a stack whose first state is not learned."""
-        states = (zero_state(ops.make_cell(self.cell), batch_size, width) for width in self.widths)
+        states = (ops.make_cell(self.cell).zero_state(batch_size, width) for width in self.widths)
         return tuple((state, state) if self.bidirectional else state for state in states)
 
     def _check_state(self, initial_state, rows):
@@ -234,81 +235,3 @@ class GRU(Recurrent):
     """The gated recurrent unit, its reset gate after the matmul; cell='gru_before' has it before."""
 
     cell: str | ops.Cell = 'gru'
-
-
-def zero_state(cell, rows, features):
-    dtype = jnp.complex64 if isinstance(cell, ops.LRU) else jnp.float32
-    return tuple(jnp.zeros((rows, width), dtype) for width in cell.state_shapes(features))
-
-
-def _weight(cell, name):
-    """How a weight starts, and the logical names of its axes."""
-    starts = {
-        'input_kernel': (_uniform_gates, ('embed', None, 'hidden')),
-        'recurrent_kernel': (_orthogonal_gates, ('embed', None, 'hidden')),
-        'bias': (functools.partial(_biases, cell), (None, 'hidden')),
-        'threshold': (_thresholds, ('hidden',)),
-        'skew': (_random_rotations, (None, None)),
-        'peephole': (nn.initializers.zeros, (None, 'hidden')),
-        'input_scale': (nn.initializers.ones, (None, 'hidden')),
-        'recurrent_scale': (nn.initializers.ones, (None, 'hidden')),
-        'cell_scale': (nn.initializers.ones, ('hidden',)),
-        'cell_shift': (nn.initializers.zeros, ('hidden',)),
-        'projection_kernel': (nn.initializers.orthogonal(), ('hidden', 'embed')),
-        'candidate_kernel': (nn.initializers.orthogonal(), ('embed', 'hidden')),
-        'candidate_bias': (nn.initializers.zeros, ('hidden',)),
-        'nu': (functools.partial(_ring, cell), ('hidden',)),
-        'theta': (functools.partial(_angles, cell), ('hidden',)),
-        'output_kernel': (_uniform_gates, ('embed', None, 'hidden')),
-        'skip_kernel': (nn.initializers.lecun_normal(), ('embed', 'hidden')),
-        'gate_kernel': (nn.initializers.lecun_normal(), ('embed', 'hidden')),
-    }
-    return starts[name]
-
-
-def _uniform_gates(key, shape, dtype=jnp.float32):
-    """Glorot's uniform for each gate's own [D, N] matrix."""
-    D, _, N = shape
-    limit = jnp.sqrt(6 / (D + N)).astype(dtype)
-    return jax.random.uniform(key, shape, dtype, -limit, limit)
-
-
-def _orthogonal_gates(key, shape, dtype=jnp.float32):
-    """An orthogonal [M, N] matrix for each gate."""
-    M, gates, N = shape
-    keys = jax.random.split(key, gates)
-    return jnp.stack([nn.initializers.orthogonal()(k, (M, N), dtype) for k in keys], axis=1)
-
-
-def _biases(cell, key, shape, dtype=jnp.float32):
-    """Zeros, and the cell's `forget_bias` for its forget gate."""
-    del key
-    bias = jnp.zeros(shape, dtype)
-    return bias.at[cell.gate_names.index('f')].set(cell.forget_bias) if 'f' in cell.gate_names else bias
-
-
-def _thresholds(key, shape, dtype=jnp.float32):
-    """Between -0.5 and 0: with thresholds of 0 modrelu would be the identity, and the network linear."""
-    return jax.random.uniform(key, shape, dtype, -0.5, 0)
-
-
-def _random_rotations(key, shape, dtype=jnp.float32):
-    """Rotations of pairs of units by random angles: Cayley's transform of tan(angle / 2) is a rotation by that angle.
-
-    Henaff et al. 2016, initialisation by blocks; half of the circle is left out, where the tangent grows without bound.
-    """
-    N = shape[0]
-    angles = jax.random.uniform(key, (N // 2,), dtype, -jnp.pi / 2, jnp.pi / 2)
-    even = jnp.arange(N // 2) * 2
-    return jnp.zeros(shape, dtype).at[even, even + 1].set(jnp.tan(angles / 2))
-
-
-def _ring(cell, key, shape, dtype=jnp.float32):
-    """nu with |lambda|^2 = exp(-2 exp(nu)) uniform between the squares of the ring's radii (Orvieto et al. 2023)."""
-    square = jax.random.uniform(key, shape, dtype, cell.smallest ** 2, cell.largest ** 2)
-    return jnp.log(-0.5 * jnp.log(square))
-
-
-def _angles(cell, key, shape, dtype=jnp.float32):
-    """theta, with exp(theta) uniform between 0 and the cell's largest angle."""
-    return jnp.log(jax.random.uniform(key, shape, dtype, 1e-6, cell.angle))

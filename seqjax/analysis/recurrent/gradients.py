@@ -9,6 +9,7 @@ A complex state counts as pairs of reals. Shapes: R rows, K lags counted from 0,
 """
 
 import functools
+import math
 
 from flax import struct
 import jax
@@ -33,8 +34,9 @@ class GradientFlow:
         seven decades below the first are rounding: for those see `exponents`.
     step_norms [R, K]: log of the product of the spectral norms |J_T| ... |J_{T-k+1}|, which bounds singular[:, :, 0].
     bound [R, K]: log of (gamma_max sigma_1)^k, for Elman networks; None for others.
-    cell_path, hidden_path [R, K]: for cells with a memory c and a forget gate f. dc_T / dc_{T-k} is the product of the
-        forget gates along the way, and the rest that goes through h; logs of |.|_F / sqrt(N) of either. Else None.
+    cell_path, hidden_path [R, K]: for cells that declare a `memory`, such as c with its forget gate f. dc_T / dc_{T-k} is
+        the product of the forget gates along the way, and the rest that goes through h; logs of |.|_F / sqrt(N) of either.
+        Else None.
     exponents [R, E]: the largest Lyapunov exponents, largest first.
     saturation: {gate: fraction of its values that are saturated}, over all rows and steps.
     states [R, T + 1, P]: s_0 ... s_T in the order in which the layer reads.
@@ -60,20 +62,19 @@ def gradient_flow(call, *, rows=2, steps=None, top=8, exponents=8):
     T, P = inputs.shape[1], states.shape[-1]
     steps = min(T, steps or affordable_steps(P))
     gates = gate_values(call, states, inputs)  # [B, T, G, N]
-    remembers = 'c' in call.cell.parts
-    forget = gates[:, :, call.cell.gate_names.index('f')] if remembers else jnp.ones_like(gates[:, :, 0])
+    memory, forget = _memory(call, gates)
 
     def one_row(row):
         states, inputs, valid, forget = row
         step = functools.partial(_real_step, call)
-        flow = _products(step, states[:-1], inputs, valid, jnp.log(forget), top)
+        flow = _products(step, states[:-1], inputs, valid, jnp.log(forget), memory, top)
         return {**flow, 'exponents': lyapunov_exponents(step, states[:-1], inputs, valid, min(exponents, P))}
 
     last = lambda x: x[:rows, -steps:]
     flow = jax.lax.map(one_row, (states[:rows, -steps - 1:], last(inputs), last(valid), last(forget)))
     flow = dict(flow, **{name: _from_lag_zero(flow[name], call.steps[:rows]) for name in flow if name != 'exponents'})
     flow['hidden_path'] = flow['hidden_path'].at[:, 0].set(-jnp.inf)
-    if not remembers:
+    if not call.cell.memory:
         flow.update(cell_path=None, hidden_path=None)
     return GradientFlow(**flow, bound=elman_bound(call, states[:rows], steps), states=states[:rows],
                         saturation=saturation(call, gates, valid))
@@ -98,21 +99,33 @@ def trajectory(call):
 
 
 def as_reals(state):
-    """A state, tuple of [..., N], as one real array [..., P]; complex parts as their real and then imaginary halves."""
-    parts = [jnp.concatenate([x.real, x.imag], -1) if jnp.iscomplexobj(x) else x for x in state]
-    return jnp.concatenate(parts, axis=-1)
+    """A state, tuple of [B, ...], as one real array [B, P]; complex parts as their real and then imaginary halves."""
+    flat = [x.reshape(len(x), -1) for x in state]
+    return jnp.concatenate([jnp.concatenate([x.real, x.imag], -1) if jnp.iscomplexobj(x) else x for x in flat], axis=-1)
 
 
 def as_state(reals, like):
-    """The state whose reals [..., P] these are; like: a state with its widths and dtypes."""
+    """The state whose reals [B, P] these are; like: a state with its shapes and dtypes."""
     state, start = [], 0
     for part in like:
-        width = part.shape[-1]
+        width = math.prod(part.shape[1:])
         x, start = reals[..., start:start + width], start + width
         if jnp.iscomplexobj(part):
             x, start = jax.lax.complex(x, reals[..., start:start + width]), start + width
-        state.append(x)
+        state.append(x.reshape(-1, *part.shape[1:]))
     return tuple(state)
+
+
+def _memory(call, gates):
+    """(where the memory of the cell lies among the P reals, its forget gates [B, T, size]); all of them, and ones, without."""
+    sizes = [math.prod(part.shape[1:]) * (1 + jnp.iscomplexobj(part)) for part in call.state]
+    if not call.cell.memory:
+        return slice(0, sum(sizes)), jnp.ones((*gates.shape[:2], sum(sizes)))
+    name, gate = call.cell.memory
+    part = call.cell.parts.index(name)
+    forget = gates[:, :, call.cell.gate_names.index(gate)]  # [B, T, N]
+    start = sum(sizes[:part])
+    return slice(start, start + sizes[part]), jnp.repeat(forget, sizes[part] // forget.shape[-1], axis=-1)
 
 
 def step_jacobians(call):
@@ -128,7 +141,7 @@ def _real_step(call, reals, x):
     return as_reals(call.advance(state, x[None]))[0]
 
 
-def _products(step, states, inputs, valid, log_forget, top):
+def _products(step, states, inputs, valid, log_forget, memory, top):
     """Follows one row from its end to its start: logs of norms, singular values and paths, by lag from 1 on."""
     P, N = states.shape[-1], log_forget.shape[-1]
     eye = jnp.eye(P)
@@ -139,7 +152,7 @@ def _products(step, states, inputs, valid, log_forget, top):
         jacobian = jnp.where(keep, jax.jacfwd(step)(before, x), eye)
         product, scale = _rescaled(product @ jacobian, scale)
         steps, path = steps + jnp.log(_singular(jacobian)[0]), path + log_f
-        rest = product[-N:, -N:] - jnp.diag(jnp.exp(path - scale))
+        rest = product[memory, memory] - jnp.diag(jnp.exp(path - scale))
         rest = jnp.where(jnp.abs(rest) > ROUNDING, rest, 0)  # the difference of two products of size 1
         found = dict(norm=scale, step_norms=steps, singular=scale + jnp.log(_singular(product)[:top]),
                      cell_path=_log_size(jnp.exp(path - path.max())) + path.max(),
@@ -203,7 +216,7 @@ def elman_bound(call, states, steps):
     if not isinstance(call.cell, ops.Elman):
         return None
     sigma = _singular(call.cell.kernel(call.weights)[:, 0].astype(jnp.float32))[0]
-    gamma = SLOPES[call.cell.activation](states[:, -steps:]).max(axis=(1, 2))  # [R]
+    gamma = SLOPES[call.cell.gate_kinds['h']](states[:, -steps:]).max(axis=(1, 2))  # [R]
     bound = jnp.arange(steps + 1, dtype=jnp.float32) * jnp.log(gamma * sigma)[:, None]
     reached = jnp.arange(steps + 1) <= call.steps[:states.shape[0], None]
     return jnp.where(reached, bound, jnp.nan)
@@ -225,19 +238,11 @@ def saturation(call, gates, valid):
     """
     outside = {'sigmoid': lambda g: (g < CLOSED) | (g > OPEN), 'tanh': lambda g: jnp.abs(g) > OPEN, 'relu': lambda g: g == 0}
     fractions = {}
-    for number, name in enumerate(call.cell.gate_names):
-        kind = gate_kind(call.cell, name)
+    for number, (name, kind) in enumerate(call.cell.gate_kinds.items()):
         if kind in outside:
             per_step = outside[kind](gates[:, :, number]).mean(axis=-1)  # [B, T]
             fractions[name] = jnp.where(valid, per_step, 0).sum() / valid.sum(dtype=per_step.dtype)
     return fractions
-
-
-def gate_kind(cell, name):
-    """The activation of a gate of `cell`: 'sigmoid', 'tanh', 'relu', ..."""
-    if name in ('h', 're', 'im'):
-        return getattr(cell, 'activation', 'identity')
-    return getattr(cell, 'candidate', 'identity') if name == 'g' else 'sigmoid'
 
 
 def followed_gradient(call, gradient):

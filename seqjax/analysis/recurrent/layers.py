@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.nn.recurrent import RecurrentLayer, zero_state
+from seqjax.nn.recurrent import RecurrentLayer
 
 
 @struct.dataclass
 class RecurrentCall:
     """One call of one `nn.RecurrentLayer`: arrays, so that it may leave a jitted function.
 
-    weights: what `ops.recur` takes, in float32. inputs: [B, T, D]. lengths: [B]. state: tuple of [B, N], the one that
+    weights: what `ops.recur` takes, in float32. inputs: [B, T, D]. lengths: [B]. state: tuple of [B, ...], the one that
     the last sequence of each row started from. steps: [B], of that sequence; the row's length, where it holds one sequence.
     """
 
@@ -79,15 +79,16 @@ def watching_layers(visit, function, *args, **kwargs):
 def _call(layer, inputs, lengths=None, state=None, *, segments=None, train=False):
     del train  # layers are looked at as in evaluation
     params = {name: value.astype(jnp.float32) for name, value in meta.unbox(layer.variables['params']).items()}
-    weights = {name: params[name] for name in layer.cell.weight_shapes(inputs.shape[-1], layer.features) if name in params}
+    weights = {name: params[name] for name in layer.cell.weights(inputs.shape[-1], layer.features) if name in params}
     B, T, _ = inputs.shape
     lengths = jnp.full(B, T, jnp.int32) if lengths is None else lengths
     fresh = tuple(params.get(f'initial_{part}', zeros) + zeros
-                  for part, zeros in zip(layer.cell.parts, zero_state(layer.cell, B, layer.features)))
+                  for part, zeros in zip(layer.cell.parts, layer.cell.zero_state(B, layer.features)))
     state, steps = fresh if state is None else state, lengths
     if segments is not None:
         steps = _last_segment(segments, lengths, layer.reverse)
-        state = tuple(jnp.where((steps == lengths)[:, None], given, new) for given, new in zip(state, fresh))
+        whole = lambda part: (steps == lengths).reshape(B, *(1,) * (part.ndim - 1))
+        state = tuple(jnp.where(whole(new), given, new) for given, new in zip(state, fresh))
     inputs = inputs.astype(jnp.float32)
     return RecurrentCall(layer.cell, layer.reverse, weights, inputs, lengths, state, steps, layer.zoneout)
 

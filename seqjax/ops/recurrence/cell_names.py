@@ -1,10 +1,9 @@
 """Every cell by its name, as configs and `nn.Recurrent(cell=...)` spell it."""
 
-from seqjax.errors import FieldError, suggestion
+from seqjax.ops.recurrence.cell import Cell
 from seqjax.ops.recurrence.cells import (
     GRU,
     LSTM,
-    Cell,
     CoupledLSTM,
     Elman,
     LayerNormLSTM,
@@ -14,8 +13,9 @@ from seqjax.ops.recurrence.cells import (
     ResetBeforeGRU,
 )
 from seqjax.ops.recurrence.linear_cells import LRU, MinGRU, MinLSTM
+from seqjax.registry import Registry
 
-CELLS = {
+CELLS = Registry('cell', {
     'elman': Elman(),
     'relu': Elman('relu'),
     'orthogonal': Orthogonal(),
@@ -29,13 +29,12 @@ CELLS = {
     'min_gru': MinGRU(),
     'min_lstm': MinLSTM(),
     'lru': LRU(),
-}
+})
 
 
-def make_cell(cell):
+def make_cell(cell: str | Cell) -> Cell:
     """A cell from its name, or the cell itself."""
     if isinstance(cell, Cell):
         return cell
-    if not isinstance(cell, str) or cell not in CELLS:
-        raise FieldError('cell', cell, f'no such cell; {suggestion(str(cell), CELLS)}')
-    return CELLS[cell]
+    found = CELLS[cell]
+    return found() if isinstance(found, type) else found  # a class whose fields all have defaults may be registered as it is

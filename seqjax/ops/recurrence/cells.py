@@ -1,20 +1,14 @@
-"""Recurrent cells: equations, and nothing else. `ops.recurrence` runs any of them over time.
-
-A cell is a frozen dataclass, so that it can be a static argument of a compiled function. Inside the loop batch comes
-last, which is the layout in which the small matmuls are fastest:
-
-    x  [G, N, B]   the projected input W i_t + b             r  [G, N, B]   the recurrent product U h_{t-1}
-    state          tuple of [N, B], h first                  weights        {name: array}, see `weight_shapes`
-
-G gates, N hidden units, M the width of h (N, except for the projected LSTM), D inputs, B rows.
-"""
+"""Recurrent cells: equations, and nothing else. `ops.recurrence` runs any of them over time. Letters and layout: `cell`."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from seqjax.errors import FieldError, suggestion
+from seqjax.ops.recurrence.cell import Cell, Weight, choose, part
+
+init = jax.nn.initializers
 
 
 def sigmoid(x):
@@ -23,72 +17,6 @@ def sigmoid(x):
 
 
 ACTIVATIONS = {'tanh': jnp.tanh, 'sigmoid': sigmoid, 'relu': jax.nn.relu, 'identity': lambda x: x}
-
-
-def choose(field, value, known):
-    if value not in known:
-        raise FieldError(field, value, suggestion(str(value), known))
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """What the engine must know of a cell.
-
-    gate_names: one name a gate. parts: names of the parts of the state, h first. additive: the equation looks at x + r
-    only. second: the name of a second matrix that the equation multiplies with inside the step, through `dot`.
-    """
-
-    gate_names = ()
-    parts = ('h',)
-    additive = True
-    second = None
-    linear = False
-
-    @property
-    def gates(self):
-        return len(self.gate_names)
-
-    def weight_shapes(self, D, N):
-        """{name: shape} of everything that is learned, for inputs of width D."""
-        return dict(input_kernel=(D, self.gates, N), recurrent_kernel=(N, self.gates, N), bias=(self.gates, N))
-
-    def output_width(self, N):
-        return N
-
-    def state_shapes(self, N):
-        """The width of every part of the state."""
-        return (self.output_width(N),) + (N,) * (len(self.parts) - 1)
-
-    def kernel(self, weights):
-        """U [M, G, N], the matrix of the recurrent product."""
-        return weights['recurrent_kernel']
-
-    def prepare(self, weights, x):
-        """What is done to the projected inputs x [G, N, T, B] of all steps before the loop."""
-        del weights
-        return x
-
-    def activations(self, weights, x, r, state, dot):
-        """The gates after their activation, one [N, B] a name of `gate_names`."""
-        raise NotImplementedError
-
-    def update(self, weights, gates, state, dot):
-        """The new state from the activated gates."""
-        raise NotImplementedError
-
-    def step(self, weights, x, r, state, dot=None):
-        """One step: the new state."""
-        return self.update(weights, self.activations(weights, x, r, state, dot), state, dot)
-
-    by_hand = False  # True: the cell brings its own `forward` and `backward` step, else the engine derives them from `step`
-
-    def forward(self, weights, x, r, state):
-        """(new state, what `backward` needs of this step beside the state before it)."""
-        raise NotImplementedError
-
-    def backward(self, weights, kept, state, d_new):
-        """From the gradient of the new state: those of x, of r, of the state before (without U), and of small weights."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,14 +30,18 @@ class Elman(Cell):
 
     activation: str = 'tanh'
 
-    gate_names = ('h',)
+    @property
+    def gate_kinds(self):
+        return {'h': self.activation}
 
     def __post_init__(self):
         choose('activation', self.activation, (*ACTIVATIONS, 'modrelu'))
 
-    def weight_shapes(self, D, N):
-        shapes = super().weight_shapes(D, N)
-        return {**shapes, 'threshold': (N,)} if self.activation == 'modrelu' else shapes
+    def weights(self, D, N):
+        weights = super().weights(D, N)
+        if self.activation == 'modrelu':
+            weights['threshold'] = Weight((N,), _thresholds, ('hidden',))
+        return weights
 
     def activations(self, weights, x, r, state, dot):
         z = (x + r)[0]
@@ -144,10 +76,10 @@ class Orthogonal(Elman):
 
     activation: str = 'modrelu'
 
-    def weight_shapes(self, D, N):
-        shapes = super().weight_shapes(D, N)
-        del shapes['recurrent_kernel']
-        return {**shapes, 'skew': (N, N)}
+    def weights(self, D, N):
+        weights = super().weights(D, N)
+        del weights['recurrent_kernel']
+        return {**weights, 'skew': Weight((N, N), _random_rotations, (None, None), in_loop=False)}
 
     def kernel(self, weights):
         A = weights['skew'] - weights['skew'].T
@@ -172,11 +104,20 @@ class LSTM(Cell):
     candidate: str = 'tanh'
     forget_bias: float = 1.0
 
-    gate_names = ('i', 'f', 'g', 'o')
-    parts = ('h', 'c')
+    memory = ('c', 'f')
+
+    @property
+    def gate_kinds(self):
+        return dict(i='sigmoid', f='sigmoid', g=self.candidate, o='sigmoid')
 
     def __post_init__(self):
         choose('candidate', self.candidate, ACTIVATIONS)
+
+    def bias_starts(self):
+        return dict(f=self.forget_bias)
+
+    def state(self, N):
+        return dict(h=part(N), c=part(N))
 
     def activations(self, weights, x, r, state, dot):
         i, f, g, o = x + r
@@ -219,8 +160,8 @@ class PeepholeLSTM(LSTM):
         i, f = ... + p_i * c, ... + p_f * c         o = ... + p_o * c'
     """
 
-    def weight_shapes(self, D, N):
-        return {**super().weight_shapes(D, N), 'peephole': (3, N)}
+    def weights(self, D, N):
+        return {**super().weights(D, N), 'peephole': Weight((3, N), init.zeros, (None, 'hidden'))}
 
     def activations(self, weights, x, r, state, dot):
         (i, f, g, o), (_, c) = x + r, state
@@ -236,7 +177,9 @@ class CoupledLSTM(LSTM):
         c' = f * c + (1 - f) * g
     """
 
-    gate_names = ('f', 'g', 'o')
+    @property
+    def gate_kinds(self):
+        return dict(f='sigmoid', g=self.candidate, o='sigmoid')
 
     def activations(self, weights, x, r, state, dot):
         f, g, o = x + r
@@ -258,9 +201,12 @@ class LayerNormLSTM(LSTM):
 
     additive = False
 
-    def weight_shapes(self, D, N):
-        return {**super().weight_shapes(D, N), 'input_scale': (4, N), 'recurrent_scale': (4, N),
-                'cell_scale': (N,), 'cell_shift': (N,)}
+    def weights(self, D, N):
+        return {**super().weights(D, N),
+                'input_scale': Weight((4, N), init.ones, (None, 'hidden'), in_loop=False),
+                'recurrent_scale': Weight((4, N), init.ones, (None, 'hidden')),
+                'cell_scale': Weight((N,), init.ones, ('hidden',)),
+                'cell_shift': Weight((N,), init.zeros, ('hidden',))}
 
     def prepare(self, weights, x):
         return normalize(x, axes=(0, 1)) * weights['input_scale'][:, :, None, None].astype(x.dtype)
@@ -283,11 +229,14 @@ class ProjectedLSTM(LSTM):
 
     second = 'projection_kernel'
 
-    def output_width(self, N):
-        return self.width
+    def state(self, N):
+        return dict(h=part(self.width), c=part(N))
 
-    def weight_shapes(self, D, N):
-        return {**super().weight_shapes(D, N), 'recurrent_kernel': (self.width, 4, N), 'projection_kernel': (N, self.width)}
+    def weights(self, D, N):
+        weights = super().weights(D, N)
+        weights['recurrent_kernel'] = dataclasses.replace(weights['recurrent_kernel'], shape=(self.width, 4, N))
+        projection = Weight((N, self.width), init.orthogonal(), ('hidden', 'embed'), kind='matrix')
+        return {**weights, 'projection_kernel': projection}
 
     def update(self, weights, gates, state, dot):
         wide, c = LSTM.update(self, weights, gates, state, dot)
@@ -305,14 +254,17 @@ class GRU(Cell):
 
     candidate: str = 'tanh'
 
-    gate_names = ('r', 'u', 'g')
     additive = False
+
+    @property
+    def gate_kinds(self):
+        return dict(r='sigmoid', u='sigmoid', g=self.candidate)
 
     def __post_init__(self):
         choose('candidate', self.candidate, ACTIVATIONS)
 
-    def weight_shapes(self, D, N):
-        return {**super().weight_shapes(D, N), 'candidate_bias': (N,)}
+    def weights(self, D, N):
+        return {**super().weights(D, N), 'candidate_bias': Weight((N,), init.zeros, ('hidden',), kind='bias')}
 
     def activations(self, weights, x, r, state, dot):
         reset, u = sigmoid(x[0] + r[0]), sigmoid(x[1] + r[1])
@@ -349,8 +301,10 @@ class ResetBeforeGRU(GRU):
 
     second = 'candidate_kernel'
 
-    def weight_shapes(self, D, N):
-        return dict(input_kernel=(D, 3, N), recurrent_kernel=(N, 2, N), bias=(3, N), candidate_kernel=(N, N))
+    def weights(self, D, N):
+        weights = Cell.weights(self, D, N)
+        weights['recurrent_kernel'] = dataclasses.replace(weights['recurrent_kernel'], shape=(N, 2, N))
+        return {**weights, 'candidate_kernel': Weight((N, N), init.orthogonal(), ('embed', 'hidden'), kind='matrix')}
 
     def activations(self, weights, x, r, state, dot):
         reset, u = sigmoid(x[0] + r[0]), sigmoid(x[1] + r[1])
@@ -361,3 +315,19 @@ def normalize(x, axes, epsilon=1e-5):
     """(x - mean) / sqrt(variance + epsilon) over `axes`."""
     x = x - x.mean(axes, keepdims=True)
     return x * jax.lax.rsqrt((x * x).mean(axes, keepdims=True) + epsilon)
+
+
+def _thresholds(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+    """Between -0.5 and 0: with thresholds of 0 modrelu would be the identity, and the network linear."""
+    return jax.random.uniform(key, shape, dtype, -0.5, 0)
+
+
+def _random_rotations(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+    """Rotations of pairs of units by random angles: Cayley's transform of tan(angle / 2) is a rotation by that angle.
+
+    Henaff et al. 2016, initialisation by blocks; half of the circle is left out, where the tangent grows without bound.
+    """
+    N = shape[0]
+    angles = jax.random.uniform(key, (N // 2,), dtype, -jnp.pi / 2, jnp.pi / 2)
+    even = jnp.arange(N // 2) * 2
+    return jnp.zeros(shape, dtype).at[even, even + 1].set(jnp.tan(angles / 2))

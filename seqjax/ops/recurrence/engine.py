@@ -1,4 +1,4 @@
-"""Recurrence: one engine runs any cell of `ops.cells` over time.
+"""Recurrence: one engine runs any cell over time; what it must know of one, the cell declares (`cell`).
 
     x_t = W i_t + b                          all steps in one matmul, before the loop
     r_t = U h_{t-1}                          the loop's matmul
@@ -27,15 +27,15 @@ def recur(cell, weights, inputs, state, lengths=None, *, reverse=False, segments
           state_mask=None, unroll=1, checkpoint_every=0):
     """Runs `cell` over the steps of `inputs` and returns (outputs [B, T, M], final state).
 
-    weights: {name: array} with the shapes of `cell.weight_shapes(D, N)`; 'bias' may be left out. The dtype of the
+    weights: {name: array} with the shapes of `cell.weights(D, N)`; 'bias' may be left out. The dtype of the
         kernels is that of the matmuls, while the state keeps its own (float32).
-    inputs: [B, T, D]. state: tuple of [B, N], h first.
+    inputs: [B, T, D]. state: tuple with a part [B, ...] for each of `cell.state(N)`, h [B, M] first.
     lengths: [B] or None. Past a row's length its state is frozen and its outputs are zero, so that the final state is
         the one at the row's own end; what the inputs hold there changes nothing.
     reverse: reads each row from its own end to its start.
     segments: [B, T] integers or None: where the number changes along a row, a new sequence starts from the state `fresh`
         (default: zeros), as if it had a row of its own.
-    hold: for every part of the state a number or an array [B, T, N], or None: the share of the old state that stays,
+    hold: for every part of the state a number or an array [B, T, ...], or None: the share of the old state that stays,
         s_t = hold * s_{t-1} + (1 - hold) * cell(...), which is zoneout (Krueger et al. 2017).
     state_mask: [B, M] or None, multiplies h before U at every step (Gal & Ghahramani 2016). No gradient reaches it or hold.
     unroll: steps of the loop that are compiled as one. checkpoint_every: S > 0 stores the state only every S steps and
@@ -50,9 +50,9 @@ def recur(cell, weights, inputs, state, lengths=None, *, reverse=False, segments
         fresh = jax.tree.map(jnp.zeros_like, state)
     if hold is not None:
         dtype = state[-1].real.dtype
-        hold = tuple(part.astype(dtype) if jnp.ndim(part) else jnp.full((B, T, 1), part, dtype) for part in hold)
+        hold = tuple(share.astype(dtype) if jnp.ndim(share) else jnp.full((B, T, *(1,) * (part.ndim - 1)), share, dtype)
+                     for share, part in zip(hold, state))
         hold = jax.lax.stop_gradient(hold)
-    run = functools.partial(_run, cell, reverse=reverse, unroll=unroll)
     masks = valid, new_segment, hold
     constants = weights, fresh, state_mask
     run = functools.partial(_run, cell, reverse, unroll)
@@ -76,8 +76,8 @@ def _one_step(cell, weights, inputs, state):
     x = cell.prepare(weights, _project(weights, inputs[:, None], state[0].real.dtype))[:, :, 0]  # [G, N, B]
     if 'bias' in weights:
         x += weights['bias'][:, :, None].astype(x.dtype)
-    state = tuple(part.T for part in state)
-    r = None if cell.linear else _product(cell.kernel(weights), state[0])
+    state, kernel = _rows_last(state), cell.kernel(weights)
+    r = 0.0 if kernel is None else _product(kernel, state[0])
     return weights, x, r, state, _second_product(cell, weights)
 
 
@@ -94,15 +94,13 @@ def _run(cell, reverse, unroll, constants, inputs, state, masks):
         kernel = cell.kernel(weights)
         x = cell.prepare(weights, _project(weights, inputs, state[0].real.dtype))  # [G, N, T, B]
         bias = weights['bias'].astype(x.dtype) if 'bias' in weights else jnp.zeros(x.shape[:2], x.dtype)
-        small = {name: array for name, array in weights.items() if name not in _OUTSIDE}
+        D, _, N = weights['input_kernel'].shape
+        small = {name: weights[name] for name, weight in cell.weights(D, N).items() if weight.in_loop}
         second = small.pop(cell.second) if cell.second else None
         outputs, state = _loop(cell, reverse, unroll, (kernel, second, bias, small), x, _rows_last(state), _rows_last(fresh),
                                _rows_last((state_mask, *masks)))
         outputs, state = jnp.moveaxis(outputs, -1, 0), _rows_first(state)
     return (outputs if valid is None else jnp.where(valid[:, :, None], outputs, 0)), state
-
-
-_OUTSIDE = ('input_kernel', 'recurrent_kernel', 'bias', 'skew', 'input_scale')  # weights that the loop does not see
 
 
 def _run_linear(cell, weights, inputs, state, fresh, valid, new_segment, hold, reverse):
@@ -159,7 +157,8 @@ def _second_product(cell, weights):
 
 # -------------------------------------------------------------------------------------------------------- The loop
 #
-# In it rows are last: x and dx [G, N, T, B], state, fresh and mask [N, B], valid and new_segment [T, B], hold [T, N, B].
+# In it rows are last: x and dx [G, N, T, B], state and fresh [..., B], mask [M, B], valid and new_segment [T, B],
+# hold [T, ..., B].
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
 def _loop(cell, reverse, unroll, weights, x, state, fresh, masks):
@@ -169,14 +168,14 @@ def _loop(cell, reverse, unroll, weights, x, state, fresh, masks):
 
 def _forward(cell, reverse, unroll, weights, x, state, fresh, masks):
     (kernel, second, bias, small), (mask, valid, new_segment, hold) = weights, masks
-    by_gate = jnp.moveaxis(kernel, 0, 2)  # [G, N, M]: turned once, not at every step
+    by_gate = None if kernel is None else jnp.moveaxis(kernel, 0, 2)  # [G, N, M]: turned once, not at every step
     weights = small if second is None else {**small, cell.second: second}
 
     def step(state, now):
         t, valid, new_segment, hold = now
         begin = _restart(new_segment, state, fresh)
         h = begin[0] if mask is None else begin[0] * mask
-        r = _contract(by_gate, h.astype(kernel.dtype), (2,), (0,), h.dtype)
+        r = None if kernel is None else _contract(by_gate, h.astype(kernel.dtype), (2,), (0,), h.dtype)
         x_t = jax.lax.dynamic_index_in_dim(x, t, 2, keepdims=False) + bias[:, :, None]
         new, kept = _cell_forward(cell, weights, x_t, r, begin)
         return _mix(_share(hold, valid), begin, new), (state, kept)
@@ -201,8 +200,9 @@ def _backward(cell, reverse, unroll, saved, gradients):
         d_state = (d_state[0] + d_output, *d_state[1:])
         d_kept, d_new = _mix_backward(share, d_state)
         dx, dr, d_begin, d_weights, d_second = _cell_backward(cell, weights, kept, begin, d_new)
-        dh = _contract(kernel, dr.astype(kernel.dtype), (1, 2), (0, 1), dr.dtype)
-        d_begin = (d_begin[0] + (dh if mask is None else dh * mask), *d_begin[1:])
+        if kernel is not None:
+            dh = _contract(kernel, dr.astype(kernel.dtype), (1, 2), (0, 1), dr.dtype)
+            d_begin = (d_begin[0] + (dh if mask is None else dh * mask), *d_begin[1:])
         d_begin = jax.tree.map(jnp.add, d_begin, d_kept) if share else d_begin
         if new_segment is not None:
             d_fresh = jax.tree.map(lambda total, d: total + jnp.where(new_segment, d, 0), d_fresh, d_begin)
@@ -214,10 +214,12 @@ def _backward(cell, reverse, unroll, saved, gradients):
     carry = d_final, jax.tree.map(jnp.zeros_like, small), jax.tree.map(jnp.zeros_like, fresh), x
     now = jnp.arange(x.shape[2]), before, kept, d_outputs, valid, new_segment, hold
     (d_state, d_small, d_fresh, d_x), (d_r, d_second) = jax.lax.scan(step, carry, now, reverse=not reverse, unroll=unroll)
-    h = before[0] if new_segment is None else jnp.where(new_segment[:, None], fresh[0], before[0])
-    h = h if mask is None else h * mask
-    d_r, at = (d_x, (2, 3)) if d_r is None else (d_r, (0, 3))
-    d_kernel = _contract(h.astype(kernel.dtype), d_r.astype(kernel.dtype), (0, 2), at, None)
+    d_kernel = None
+    if kernel is not None:
+        h = before[0] if new_segment is None else jnp.where(new_segment[:, None], fresh[0], before[0])
+        h = h if mask is None else h * mask
+        d_r, at = (d_x, (2, 3)) if d_r is None else (d_r, (0, 3))
+        d_kernel = _contract(h.astype(kernel.dtype), d_r.astype(kernel.dtype), (0, 2), at, None)
     if second is not None:
         v, dq = d_second
         d_second = _contract(v.astype(second.dtype), dq.astype(second.dtype), (0, 2), (0, 2), None)
@@ -228,18 +230,17 @@ _loop.defvjp(_forward, _backward)
 
 
 def _cell_forward(cell, weights, x, r, state):
-    """(new state, what `_cell_backward` needs)."""
+    """(new state, what `_cell_backward` needs). r: None where the cell has no recurrent matrix."""
     if cell.by_hand:
         return cell.forward(weights, x, r, state)
-    if cell.additive:
-        x, r = x + r, 0.0
+    x, r = (x, 0.0) if r is None else (x + r, 0.0) if cell.additive else (x, r)
     seen, dot = [], _second_product(cell, weights)
 
     def remember(v):
         seen.append((v, dot(v)))
         return seen[-1][1]
 
-    return cell.step(weights, x, r, state, remember), (x, None if cell.additive else r, *seen)
+    return cell.step(weights, x, r, state, remember), (x, None if jnp.ndim(r) == 0 else r, *seen)
 
 
 def _cell_backward(cell, weights, kept, state, d_new):
@@ -325,16 +326,19 @@ def _check(cell, weights, inputs, state, lengths, segments, fresh, hold, state_m
         found = jnp.shape(weights[key]) if key in weights else 'missing'
         if found != expected and (key != 'bias' or key in weights):
             raise ValueError(f"weights['{key}']: {found}; {name} with D={D} and N={N} takes the shape {expected}")
-    parts = tuple((B, n) for n in cell.state_shapes(N))
+    parts = tuple((B, *part.shape) for part in cell.state(N).values())
+    if len(parts[0]) != 2:
+        raise ValueError(f'the state of {name} begins with {cell.parts[0]!r} of shape {parts[0][1:]}; the first part is h [M], '
+                         'which the layer puts out')
     for argument, given in (('state', state), ('fresh', fresh)):
         found = parts if given is None else tuple(jnp.shape(part) for part in given)
         if found != parts:
             raise ValueError(f'{argument} has shapes {found}; {name} with N={N} and B={B} rows takes {parts}')
     if hold is not None:
-        found, expected = tuple(jnp.shape(part) for part in hold), tuple((B, T, n) for _, n in parts)
+        found, expected = tuple(jnp.shape(part) for part in hold), tuple((B, T, *part[1:]) for part in parts)
         if len(found) != len(parts) or any(shape not in ((), takes) for shape, takes in zip(found, expected)):
             raise ValueError(f'hold has shapes {found}; {name} takes a number or an array for every part, {expected}')
-    if state_mask is not None and cell.linear:
+    if state_mask is not None and cell.kernel(weights) is None:
         raise ValueError(f'state_mask multiplies h before the recurrent matrix; {name} has none')
     if state_mask is not None and jnp.shape(state_mask) != parts[0]:
         raise ValueError(f'state_mask has shape {jnp.shape(state_mask)}; expected [B, M] = {parts[0]}')

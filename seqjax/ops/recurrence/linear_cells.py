@@ -1,4 +1,4 @@
-"""Cells that are linear in their state: h_t = a_t * h_{t-1} + b_t. Letters and layout: `ops.cells`."""
+"""Cells that are linear in their state: h_t = a_t * h_{t-1} + b_t. Letters and layout: `cell`."""
 
 import dataclasses
 import math
@@ -6,7 +6,8 @@ import math
 import jax
 import jax.numpy as jnp
 
-from seqjax.ops.recurrence.cells import Cell, sigmoid
+from seqjax.ops.recurrence.cell import Cell, Weight, part, uniform_gates
+from seqjax.ops.recurrence.cells import sigmoid
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,8 +16,10 @@ class Linear(Cell):
 
     linear = True
 
-    def weight_shapes(self, D, N):
-        return dict(input_kernel=(D, self.gates, N), bias=(self.gates, N))
+    def weights(self, D, N):
+        weights = super().weights(D, N)
+        del weights['recurrent_kernel']
+        return weights
 
     def coefficients(self, weights, x):
         """(a, b), each [N, ...], from the projected inputs x [G, N, ...]."""
@@ -39,7 +42,7 @@ class MinGRU(Linear):
         u = sigmoid(W_u i + b_u),   g = W_g i + b_g,   h' = u * h + (1 - u) * g
     """
 
-    gate_names = ('u', 'g')
+    gate_kinds = dict(u='sigmoid', g='identity')
 
     def activations(self, weights, x, r, state, dot):
         return sigmoid(x[0]), x[1]
@@ -58,7 +61,10 @@ class MinLSTM(Linear):
 
     forget_bias: float = 1.0
 
-    gate_names = ('f', 'i', 'g')
+    gate_kinds = dict(f='sigmoid', i='sigmoid', g='identity')
+
+    def bias_starts(self):
+        return dict(f=self.forget_bias)
 
     def activations(self, weights, x, r, state, dot):
         return sigmoid(x[0]), sigmoid(x[1]), x[2]
@@ -85,11 +91,27 @@ class LRU(Linear):
     largest: float = 0.999
     angle: float = 2 * math.pi
 
-    gate_names = ('re', 'im')
+    gate_kinds = dict(re='identity', im='identity')
 
-    def weight_shapes(self, D, N):
-        return {**super().weight_shapes(D, N), 'nu': (N,), 'theta': (N,), 'output_kernel': (N, 2, N), 'skip_kernel': (D, N),
-                'gate_kernel': (N, N)}
+    def state(self, N):
+        return dict(h=part(N, dtype=jnp.complex64))
+
+    def weights(self, D, N):
+        mapped = dict(init=jax.nn.initializers.lecun_normal(), axes=('embed', 'hidden'), in_loop=False, kind='matrix')
+        return {**super().weights(D, N),
+                'nu': Weight((N,), self._ring, ('hidden',), in_loop=False),
+                'theta': Weight((N,), self._angles, ('hidden',), in_loop=False),
+                'output_kernel': Weight((N, 2, N), uniform_gates, ('embed', None, 'hidden'), in_loop=False, kind='matrix'),
+                'skip_kernel': Weight((D, N), **mapped), 'gate_kernel': Weight((N, N), **mapped)}
+
+    def _ring(self, key, shape, dtype=jnp.float32):
+        """nu with |lambda|^2 = exp(-2 exp(nu)) uniform between the squares of the ring's radii."""
+        square = jax.random.uniform(key, shape, dtype, self.smallest ** 2, self.largest ** 2)
+        return jnp.log(-0.5 * jnp.log(square))
+
+    def _angles(self, key, shape, dtype=jnp.float32):
+        """theta, with exp(theta) uniform between 0 and the largest angle."""
+        return jnp.log(jax.random.uniform(key, shape, dtype, 1e-6, self.angle))
 
     def eigenvalues(self, weights):
         return jnp.exp(jax.lax.complex(-jnp.exp(weights['nu']), jnp.exp(weights['theta'])))  # [N]

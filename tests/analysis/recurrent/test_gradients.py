@@ -19,9 +19,7 @@ def make_call(cell, *, scale=0.8, lengths=(T, 4), reverse=False, steps=T, width=
     """A layer with random weights that is called on random inputs."""
     keys = iter(jax.random.split(jax.random.key(seed), 20))
     weights = {name: scale * jax.random.normal(next(keys), shape) for name, shape in cell.weight_shapes(D, width).items()}
-    complex_state = isinstance(cell, ops.LRU)
-    state = tuple(jnp.full((len(lengths), n), 0.1, jnp.complex64 if complex_state else jnp.float32)
-                  for n in cell.state_shapes(width))
+    state = tuple(jnp.full((len(lengths), *part.shape), 0.1, part.dtype) for part in cell.state(width).values())
     lengths = jnp.array(lengths, jnp.int32)
     inputs = jax.random.normal(next(keys), (*lengths.shape, steps, D))
     return RecurrentCall(cell, reverse, weights, inputs, lengths, state, lengths)

@@ -22,7 +22,7 @@ def draw(cell, seed=0):
     """Random weights, inputs and state in float64."""
     rng = np.random.default_rng(seed)
     weights = {name: 0.7 * rng.standard_normal(shape) for name, shape in cell.weight_shapes(D, N).items()}
-    state = tuple(rng.standard_normal((B, n)) for n in cell.state_shapes(N))
+    state = tuple(rng.standard_normal((B, *part.shape)) for part in cell.state(N).values())
     return weights, rng.standard_normal((B, T, D)), state
 
 

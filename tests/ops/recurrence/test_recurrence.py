@@ -44,10 +44,11 @@ def draw(name, seed=0, shape=(B, T, D, N), lengths=RAGGED, segments=SEGMENTS):
     rng, cell, (B, T, D, N) = np.random.default_rng(seed), CELLS[name], shape
     normal = lambda *shape: np.float64(np.float32(rng.standard_normal(shape)))
     complex_or_real = lambda *shape: normal(*shape) + (1j * normal(*shape) if name == 'lru' else 0)
-    state = lambda: tuple(complex_or_real(B, n) for n in cell.state_shapes(N))
+    parts = [part.shape for part in cell.state(N).values()]
+    state = lambda: tuple(complex_or_real(B, *shape) for shape in parts)
     arguments = dict(weights={key: 0.7 * normal(*shape) for key, shape in cell.weight_shapes(D, N).items()},
                      inputs=normal(B, T, D), state=state(), fresh=state())
-    hold = tuple(0.7 * rng.random((B, T, n)) for n in cell.state_shapes(N))
+    hold = tuple(0.7 * rng.random((B, T, *shape)) for shape in parts)
     mask = None if cell.linear else 1.5 * rng.integers(0, 2, (B, cell.output_width(N)))
     options = dict(lengths=lengths, segments=segments, hold=hold, state_mask=mask)
     return Case(arguments, options, (normal(B, T, cell.output_width(N)), state()))
