@@ -10,8 +10,6 @@ import numpy as np
 from seqjax import nn, ops
 from seqjax.errors import FieldError, refuse_unused, suggestion
 
-ENCODERS = (*ops.CELLS, 'conv', 'attention')
-
 
 class Reader(linen.Module):
     """inputs, lengths [B] or None -> [B, outputs], or [B, T, outputs] if per_step, in float32.
@@ -143,8 +141,9 @@ def _table(model, **options):
 # ------------------------------------------------------------------------------------------------ what cannot be
 
 def _check(model):
-    if model.encoder not in ENCODERS:
-        raise FieldError('encoder', model.encoder, f'no such encoder; {suggestion(model.encoder, ENCODERS)}')
+    encoders = (*ops.CELLS, 'conv', 'attention')
+    if model.encoder not in encoders:
+        raise FieldError('encoder', model.encoder, f'no such encoder; {suggestion(model.encoder, encoders)}')
     for field, least in (('width', 1), ('depth', 1), ('outputs', 1), ('embedding', 0)):
         if getattr(model, field) < least:
             raise FieldError(field, getattr(model, field), f'must be at least {least}')

@@ -90,7 +90,7 @@ class RecurrentLanguageModel(linen.Module):
         layers, new = state
         new = new if starts is None else new | (starts > 0)
         x = self._embed(tokens, train)
-        layers = jax.tree.map(lambda fresh, old: jnp.where(new[:, None], fresh, old), self._fresh(x, layers), layers)
+        layers = ops.select_rows(new, self._fresh(x, layers), layers)
         layers, h = self._run(x, lengths, layers, train)
         return (layers, jnp.zeros_like(new) if lengths is None else new & (lengths == 0)), h
 

@@ -288,6 +288,9 @@ def _check_widths(model):
     final, first = (jax.eval_shape(lambda: part(model, parent=None).zero_state(1)) for part in (_encoder, _decoder))
     if any(jnp.issubdtype(part.dtype, jnp.complexfloating) for part in jax.tree.leaves(first)):
         raise FieldError('cell', model.cell, 'has a complex state, which no map of the source leads to; choose another cell')
+    if model.context != 'last' and any(part.ndim > 2 for part in jax.tree.leaves(first)):
+        raise FieldError('cell', model.cell, "has a matrix in its state, to which no map of the source leads; write context='last'"
+                         ', or choose another cell')
     if model.context == 'last' and jax.tree.map(jnp.shape, final) != jax.tree.map(jnp.shape, first):
         raise FieldError('context', 'last', 'the last state of the encoder is not of the size of the first one of the decoder '
                          "(bidirectional, or another encoder_width); write 'mapped'")

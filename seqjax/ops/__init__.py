@@ -26,7 +26,7 @@ from seqjax.ops.experts import mix_experts
 from seqjax.ops.losses import cross_entropy
 from seqjax.ops.pooling import last_step, mask_steps, max_step, mean_step, valid_steps
 from seqjax.ops.quantisation import EIGHT_BITS, Quantised, multiply_quantised, quantise
-from seqjax.ops.recurrence.cell import Cell, Weight, part
+from seqjax.ops.recurrence.cell import Cell, Weight, part, select_rows
 from seqjax.ops.recurrence.cell_names import CELLS, make_cell
 from seqjax.ops.recurrence.cells import (
                                          GRU,
@@ -54,6 +54,6 @@ __all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'EIGHT_BITS', 'Elman', 'GRU', 'LRU', 
            'earlier_step', 'gates', 'hard_weights', 'last_inputs', 'last_step', 'linear_attend', 'linear_attend_step',
            'linear_recurrence', 'linear_state', 'lstm_step_backward', 'lstm_step_forward', 'make_cell', 'mask_steps',
            'max_step', 'mean_step', 'mix_experts', 'multiply_quantised', 'part', 'quantise', 'recur', 'relative_buckets',
-           'rotary_rates', 'rotate', 'scaled_dot_scores', 'segment_starts', 'selective_scan',
+           'rotary_rates', 'rotate', 'scaled_dot_scores', 'segment_starts', 'select_rows', 'selective_scan',
            'selective_state', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'valid_steps', 'weigh', 'wkv',
            'wkv_state']

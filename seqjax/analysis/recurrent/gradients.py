@@ -91,7 +91,7 @@ def trajectory(call):
 
     def step(state, now):
         x, keep = now
-        new = tuple(jnp.where(keep[:, None], n, o) for n, o in zip(call.advance(state, x), state))
+        new = ops.select_rows(keep, call.advance(state, x), state)
         return new, as_reals(new)
 
     _, states = jax.lax.scan(step, call.state, (jnp.swapaxes(inputs, 0, 1), valid.T))

@@ -87,8 +87,7 @@ def _call(layer, inputs, lengths=None, state=None, *, segments=None, train=False
     state, steps = fresh if state is None else state, lengths
     if segments is not None:
         steps = _last_segment(segments, lengths, layer.reverse)
-        whole = lambda part: (steps == lengths).reshape(B, *(1,) * (part.ndim - 1))
-        state = tuple(jnp.where(whole(new), given, new) for given, new in zip(state, fresh))
+        state = ops.select_rows(steps == lengths, state, fresh)
     inputs = inputs.astype(jnp.float32)
     return RecurrentCall(layer.cell, layer.reverse, weights, inputs, lengths, state, steps, layer.zoneout)
 

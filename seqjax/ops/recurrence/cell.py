@@ -155,6 +155,11 @@ def part(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
+def select_rows(rows: jax.Array, new: Any, old: Any) -> Any:
+    """`new` for the sequences where rows [B] is true, and `old` for the others; states of any shapes [B, ...]."""
+    return jax.tree.map(lambda n, o: jnp.where(rows.reshape(-1, *(1,) * (n.ndim - 1)), n, o), new, old)
+
+
 def choose(field: str, value: Any, known: Any) -> None:
     if value not in known:
         raise FieldError(field, value, suggestion(str(value), known))
