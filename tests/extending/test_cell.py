@@ -136,6 +136,6 @@ def test_launched_as_an_experiment_it_trains_and_is_xrayed(tmp_path):
         [sys.executable, 'launch.py', f'--config={FILE}', f'--workdir={tmp_path}', *words], cwd=ROOT, check=True)
     launch()
     result = json.loads((tmp_path / 'result.json').read_text())
-    assert result['best_step'] == 4 and np.isfinite(result['eval/loss'])
+    assert result['steps'] == 4 and np.isfinite(result['eval/loss'])
     launch('--mode=xray')
     assert json.loads((tmp_path / 'xray' / 'xray.json').read_text())['step'] == 4
