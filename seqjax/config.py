@@ -47,8 +47,8 @@ def validate(config):
     _check_hidden(config)
     model = config.model.to_dict()
     with_prefix('config.model', lambda: models.build(
-        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=config.data.shared or task_name(config) == 'span_corruption',
-        context_length=config.data.sequence_length, per_step=task_name(config) == 'tagging',
+        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=config.data.shared or task_of(config).data == 'spans',
+        context_length=config.data.sequence_length, per_step=task_of(config).per_step,
         characters=2 if config.data.spelling else None, **model))
 
 
@@ -66,10 +66,9 @@ def task_name(config):
     return config.task or data.default_task(config.data.source)
 
 
-def teacher(config):
-    """How the truth is given to the decoder of a translation."""
-    options = config.train
-    return with_prefix('config.train', lambda: tasks.Teacher(options.teacher, options.teacher_steps, options.teacher_floor))
+def task_of(config):
+    """The class of the task."""
+    return with_prefix('config', lambda: tasks.TASKS[task_name(config)])
 
 
 def search(config):
@@ -99,23 +98,20 @@ def refuse_unread(config, fields, reason):
 
 def _check_targets(config):
     """What is done to targets must be something that the task does."""
-    options, task = config.train, task_name(config)
-    if options.label_smoothing and task in ('regression', 'tagging'):
-        raise FieldError('config.train.label_smoothing', options.label_smoothing, f'is for tokens and classes, and the task is '
-                         f'{task}; set it to 0')
-    if options.decode_rows and task != 'translation':
-        raise FieldError('config.train.decode_rows', options.decode_rows, f'is for translation, and the task is {task}; '
-                         'set it to 0')
-    if teacher(config).schedule != 'always' and task != 'translation':
-        raise FieldError('config.train.teacher', options.teacher, f'is for translation, and the task is {task}; '
-                         "set it to 'always'")
+    options, task = config.train, task_of(config)
+    with_prefix('config.train', lambda: tasks.Teacher(options.teacher, options.teacher_steps, options.teacher_floor))
+    for field, off, meaning in (('label_smoothing', 0, 'is for tokens and classes'), ('decode_rows', 0, 'is for translation'),
+                                ('teacher', 'always', 'is for translation')):
+        if options[field] != off and field not in task.fields:
+            raise FieldError(f'config.train.{field}', options[field], f'{meaning}, and the task is {task_name(config)}; '
+                             f'set it to {off!r}')
 
 
 def _check_decoding(config):
     """What is searched or drawn by must be possible, and coverage is that of an attention over a source."""
     sampler(config)
     penalty = search(config).coverage_penalty
-    if penalty and (task_name(config) != 'translation' or config.model.get('context', 'attention') != 'attention'):
+    if penalty and (task_of(config).data != 'pairs' or config.model.get('context', 'attention') != 'attention'):
         raise FieldError('config.decode.coverage_penalty', penalty, 'is for translation by a model with attention; set it '
                          'to 0')
     _check_writing(config)
@@ -123,7 +119,7 @@ def _check_decoding(config):
 
 def _check_writing(config):
     """Contrastive search and drafts are ways to continue a text, and the first needs to know among how many tokens."""
-    options, task = config.decode, task_name(config)
+    options, task = config.decode, task_of(config)
     if not 0 <= options.contrastive <= 1:
         raise FieldError('config.decode.contrastive', options.contrastive, 'must be at least 0 and at most 1 (0 is off)')
     if options.draft_tokens < 1:
@@ -131,13 +127,13 @@ def _check_writing(config):
     if len(options.stop) > 1:
         raise FieldError('config.decode.stop', options.stop, 'must be one character')
     for field, off in (('contrastive', 0.0), ('draft', ''), ('stop', ''), ('pages', 0)):
-        if options[field] and task != 'language_model':
-            raise FieldError(f'config.decode.{field}', options[field], f'is for language models, and the task is {task}; set '
-                             f'it to {off!r}')
-    if task not in ('translation', 'span_corruption'):
-        if task == 'language_model':
+        if options[field] and not task.writes:
+            raise FieldError(f'config.decode.{field}', options[field], 'is for language models, and the task is '
+                             f'{task_name(config)}; set it to {off!r}')
+    if not task.decodes:
+        if task.writes:
             refuse_unread(config, ['prefix'], 'is for translations, and a text begins with config.decode.prompt; set that, and write')
-        refuse_unread(config, ('prefix', 'exact'), f'is for translations, and the task is {task}; write')
+        refuse_unread(config, ('prefix', 'exact'), f'is for translations, and the task is {task_name(config)}; write')
     if not options.draft:
         refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
     if options.contrastive and not options.top_k:
@@ -175,12 +171,10 @@ def _check_stopping(options):
 
 def _check_task(config):
     """The task must be known, and the model must be made for it and for the way batches follow each other."""
-    name, task = config.model.name, task_name(config)
-    if task not in tasks.TASKS:
-        raise FieldError('config.task', config.task, f'no such task; {suggestion(task, tasks.TASKS)}')
-    with_prefix('config', lambda: data.check_task(config.data.source, task))
-    with_prefix('config.model', lambda: models.check_task(name, task))
-    if config.train.xray_every and task in ('translation', 'span_corruption'):
+    name, task = config.model.name, task_of(config)
+    with_prefix('config', lambda: data.check_task(config.data.source, task_name(config)))
+    with_prefix('config.model', lambda: models.check_task(name, task_name(config), task.output_kind))
+    if config.train.xray_every and task.decodes:
         raise FieldError('config.train.xray_every', config.train.xray_every, 'is for models that read one sequence, and '
                          'those for translation read two; set it to 0')
     if config.train.xray_every and not models.is_recurrent(name, config.model):
@@ -197,9 +191,7 @@ def _check_task(config):
 def _check_labelled(config):
     """What concerns words and documents must fit the task and the model."""
     options = config.data
-    kind = 'generated' if options.source in data.GENERATORS else dict(
-        language_model='text', masked_lm='masked', span_corruption='spans', translation='pairs').get(
-            task_name(config), 'labelled')
+    kind = 'generated' if options.source in data.GENERATORS else task_of(config).data
     for field, kinds, meaning in (('spelling', ('labelled',), 'of labelled words'),
                                   ('vectors', ('labelled',), 'of labelled words'),
                                   ('max_length', ('labelled', 'pairs'), 'of labelled sequences'),
@@ -221,7 +213,7 @@ def _check_labelled(config):
     if options.documents and options.carry:
         raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
                          "config.data.documents to ''")
-    if options.batching == 'pack' and task_name(config) != 'tagging':
+    if options.batching == 'pack' and not task_of(config).per_step:
         raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the '
                          f"task is {task_name(config)}; write 'bucket'")
     if bool(options.spelling) != bool(config.model.get('character_encoder')):
@@ -231,14 +223,14 @@ def _check_labelled(config):
 
 def _check_hidden(config):
     """What concerns hidden tokens is for the tasks that hide some, and a model that needs marks must find them."""
-    options, task = config.data, task_name(config)
-    for field, default, able in (('masked', 0.15, ('masked_lm', 'span_corruption')), ('span_length', 3.0, ('span_corruption',)),
-                                 ('next_sentence', False, ('masked_lm',))):
-        if options[field] != default and task not in able:
-            raise FieldError(f'config.data.{field}', options[field], f'is for {" and ".join(able)}, and the task is {task}; '
-                             f'leave it at {default!r}')
+    options, kind = config.data, task_of(config).data
+    for field, default, kinds in (('masked', 0.15, ('masked', 'spans')), ('span_length', 3.0, ('spans',)),
+                                  ('next_sentence', False, ('masked',))):
+        if options[field] != default and kind not in kinds:
+            raise FieldError(f'config.data.{field}', options[field], f'is for {" and ".join(tasks.taking(*kinds))}, and the task '
+                             f'is {task_name(config)}; leave it at {default!r}')
     marks = getattr(models.MODELS[config.model.name], 'marks_rows', False)
-    if marks and task != 'masked_lm' and not options.marked:
+    if marks and kind != 'masked' and not options.marked:
         raise FieldError('config.data.marked', False, f'{config.model.name!r} reads rows that begin with START and end with END; '
                          'set it to true')
 

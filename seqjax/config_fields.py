@@ -13,8 +13,7 @@ def defaults(model):
     """All fields with their defaults; `config.model` has those of `model`, a name of `models.MODELS`."""
     config = ConfigDict()
     config.seed = 0
-    config.task = ''              # 'language_model', 'masked_lm', 'span_corruption', 'classification', 'regression',
-                                  # 'tagging' or 'translation'; '': what the source is for
+    config.task = ''              # one of `tasks.TASKS`; '': what the source is for
     config.parameters = 0         # choose model.width so that the model has about so many; 0: as model.width says
     config.vocabulary = 0         # tokens, for --mode=describe without data; 0: what the data says
     config.init_from = ''         # begin with the parameters of another run, 'DIR', 'DIR@STEP' or 'DIR@best', or of Hugging
@@ -51,7 +50,7 @@ def _data():
         sequence_length=64,       # tokens of a row of text; T of 'adding' and 'copy'; the longest string of 'reverse'
         carry=False,              # rows go on where those of the batch before ended, and the recurrent state with them
         documents='',             # 'line', 'paragraph' or what ends one: no row, or none of those in it, sees another; '': one
-        # Text in which something is hidden, for 'masked_lm' and 'span_corruption':
+        # Text in which something is hidden, for masked language modelling and span corruption:
         masked=0.15,              # the share of the tokens that is hidden
         span_length=3.0,          # of span_corruption: the mean length of what is missing
         next_sentence=False,      # of masked_lm: two texts a row, and whether the second follows the first

@@ -11,7 +11,7 @@ from seqjax import config as configs
 from seqjax import models
 from seqjax.errors import FieldError, UserError
 from seqjax.modes import experiment_files
-from tests.tiny import tiny_config
+from tests.tiny import first_task, tiny_config
 
 EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob('*/*.py'))
 NAN, INF = math.nan, math.inf
@@ -79,7 +79,7 @@ def with_value(field, value, model='gpt'):
 
 @pytest.mark.parametrize('model', models.MODELS)
 def test_the_defaults_of_every_model_are_possible(model):
-    task = models.MODELS[model].tasks[0]
+    task = first_task(model)
     source = dict(language_model='python', masked_lm='python', translation='reverse').get(task, 'adding')
     hidden = dict(task=task, data=dict(source=source, marked=True)) if task == 'masked_lm' else dict(data=dict(source=source))
     configs.validate(tiny_config(model, **hidden))

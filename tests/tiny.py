@@ -5,6 +5,7 @@ import random
 import string
 
 from seqjax import config as configs
+from seqjax import models, tasks
 
 _SIZES = {
     'data': dict(batch_size=8, sequence_length=16),
@@ -35,6 +36,12 @@ def tiny_config(model='gpt', /, **sections):
             else:
                 config[section] = fields
     return config
+
+
+def first_task(model):
+    """The name of a task that model `model` can learn, the most usual one."""
+    kind = models.MODELS[model].output_kinds[0]
+    return next(name for name, task in tasks.TASKS.items() if task.output_kind == kind and task.data != 'spans')
 
 
 def write_text(path, characters=20000, seed=0):

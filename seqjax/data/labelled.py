@@ -15,6 +15,7 @@ from seqjax.data.text import encoding
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.marking import SHORTEST_ROW, shortened
 from seqjax.errors import FieldError
+from seqjax.tasks import TASKS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Labelled:
     def has_gaps(self):
         """Whether some steps have no label."""
         rows = [row for split in self.rows.values() for row in split]
-        return self.encoding.task == 'tagging' and any((row['weights'] == 0).any() for row in rows)
+        return TASKS[self.encoding.task].per_step and any((row['weights'] == 0).any() for row in rows)
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         return self._batches('train', ('train',), batch_size, lambda made: made.training(seed, process, processes))
@@ -153,7 +154,7 @@ def _fewer(examples, task, options):
     if count > known:
         raise FieldError('data.train_examples', count, f'there are {known:,}; set it to that or less, or to 0 for all')
     few = drawn(examples.train, count, seed=options.split_seed)
-    if task != 'regression':
+    if TASKS[task].target != 'number':
         every, kept = _labels(task, examples.train), _labels(task, few)
         asked = every if len(kept) < 2 else _labels(task, examples.validation) | _labels(task, examples.test)
         if lost := sorted(every & asked - kept):
@@ -165,7 +166,7 @@ def _fewer(examples, task, options):
 def _labels(task, examples):
     """Those that examples have, of classes or of steps."""
     targets = [example.target for example in examples]
-    return ({label for row in targets for label in row} if task == 'tagging' else set(targets)) - {None}
+    return ({label for row in targets for label in row} if TASKS[task].per_step else set(targets)) - {None}
 
 
 def _cut(rows, longest):
@@ -197,7 +198,7 @@ def _fitted(how, rows, options):
 
 def _check_labels(how, examples, options):
     """Refuses labels that the encoding does not know: it was learned from other examples, or from training ones alone."""
-    if how.task == 'regression':
+    if TASKS[how.task].target == 'number':
         return
     found = set().union(*(_labels(how.task, getattr(examples, split)) for split in SPLITS))
     if unknown := sorted(found - {*how.classes}):

@@ -21,21 +21,22 @@ from seqjax.data.readers.tfds import tfds_examples
 from seqjax.data.text import encoding, pair_encoding, tokenizers
 from seqjax.data.text.inheritance import WRITING
 from seqjax.errors import FieldError
+from seqjax.tasks import TASKS, taking
 
-# Sets of examples that need no file: who makes them, and what they are for, the usual task first.
+# Sets of examples that need no file: who makes them, and the targets they have (see `Task.takes`), the usual one first.
 EMBEDDED = {
-    'python_tokens': (python_token_examples, ('tagging',)),
-    'cldr': (language_name_examples, ('classification', 'translation')),
-    'peptides': (peptide_examples, ('regression', 'tagging')),
-    'reviews': (review_examples, ('classification',)),
-    'python_docs': (python_doc_examples, ('classification',)),
-    'moving_digits': (moving_digit_examples, ('classification', 'tagging')),
-    'reverse': (reversal_examples, ('translation',)),
-    'addition': (addition_examples, ('translation',)),
+    'python_tokens': (python_token_examples, ('labels',)),
+    'cldr': (language_name_examples, ('class', 'pairs')),
+    'peptides': (peptide_examples, ('number', 'labels')),
+    'reviews': (review_examples, ('class',)),
+    'python_docs': (python_doc_examples, ('class',)),
+    'moving_digits': (moving_digit_examples, ('class', 'labels')),
+    'reverse': (reversal_examples, ('pairs',)),
+    'addition': (addition_examples, ('pairs',)),
 }
 OWN_PARTS = ('python_docs', 'reverse', 'addition')  # have parts of their own sizes
 HELD_OUT = 0.1  # the default of `config.data.held_out`
-OF_TEXT = ('language_model', 'masked_lm', 'span_corruption')  # tasks whose answers are in the text itself
+OF_TEXT = ('text', 'masked', 'spans')  # kinds of data whose targets are in the text itself
 
 
 def load(options, task, saved=lambda name: None):
@@ -59,15 +60,16 @@ def load(options, task, saved=lambda name: None):
     _check_fields(options, task)
     if options.source in GENERATORS:
         return Synthetic(options.source, options.sequence_length, options.held_out_rows)
-    if task == 'language_model':
+    kind = TASKS[task].data
+    if kind == 'text':
         tokenizer = saved('tokenizer.json')
         return load_corpus(options, tokenizer and tokenizers.loads(tokenizer))
     known = saved('encoding.json')
-    known = known and (pair_encoding if task in WRITING else encoding).loads(known)
-    if task in OF_TEXT:
+    known = known and (pair_encoding if kind in WRITING else encoding).loads(known)
+    if kind in OF_TEXT:
         return load_pretraining(options, task, known)
     examples = load_examples(options, task)
-    if task == 'translation':
+    if kind == 'pairs':
         return load_pairs(examples, options, known)
     return load_labelled(examples, task, options, known)
 
@@ -89,30 +91,32 @@ def load_examples(options, task):
 
 def default_task(source):
     """The name of the task that a source is for, where the config names none."""
-    if source in EMBEDDED:
-        return EMBEDDED[source][1][0]
-    return GENERATORS[source].task if source in GENERATORS else 'language_model'
+    return taking(_kinds(source)[0] if _kinds(source) else OF_TEXT[0])[0]
 
 
 def check_task(source, task):
     """Refuses a task that a source has no answers for."""
+    kinds = _kinds(source)
+    if kinds and TASKS[task].takes() not in kinds:
+        able = ', '.join(name for kind in kinds for name in taking(kind))
+        raise FieldError('task', task, f'the set {source!r} is for: {able}; embedded sets for {task}: {_embedded(task)}')
+
+
+def _kinds(source):
+    """What an embedded or generated set has to be learned, see `Task.takes`; () for other sources."""
     if source in EMBEDDED:
-        able = EMBEDDED[source][1]
-    elif source in GENERATORS:
-        able = (GENERATORS[source].task,)
-    else:
-        able = OF_TEXT if source == 'python' else ()
-    if able and task not in able:
-        raise FieldError('task', task, f'the set {source!r} is for: {", ".join(able)}; embedded sets for {task}: '
-                         f'{_embedded(task)}')
+        return EMBEDDED[source][1]
+    if source in GENERATORS:
+        return (GENERATORS[source].kind,)
+    return OF_TEXT if source == 'python' else ()
 
 
 def _check_fields(options, task):
     """Options of files must be empty where no file is read that they could describe; `readers` looks at the others."""
     source, kind = options.source, options.source.partition(':')[0]
-    if kind == 'file' and task not in OF_TEXT:
+    if kind == 'file' and TASKS[task].data not in OF_TEXT:
         return
-    able = {'tfds': ('input_column',) if task in OF_TEXT else ('input_column', 'target_column')}.get(kind, ())
+    able = {'tfds': ('input_column',) if TASKS[task].data in OF_TEXT else ('input_column', 'target_column')}.get(kind, ())
     for field in ('format', 'input_column', 'target_column', 'split_column', 'label_file', 'mask_file'):
         value = getattr(options, field)
         if value and field not in able and (kind, field, value) != ('file', 'format', 'text'):
@@ -124,6 +128,4 @@ def _check_fields(options, task):
 
 
 def _embedded(task):
-    sets = {'python': OF_TEXT, **{name: tasks for name, (_, tasks) in EMBEDDED.items()},
-            **{name: (generator.task,) for name, generator in GENERATORS.items()}}
-    return ', '.join(name for name, tasks in sets.items() if task in tasks)
+    return ', '.join(name for name in ('python', *EMBEDDED, *GENERATORS) if TASKS[task].takes() in _kinds(name))

@@ -21,8 +21,9 @@ from seqjax.data.text.marking import SHORTEST_ROW
 from seqjax.data.text.masking import Masking
 from seqjax.data.text.next_sentence import SentencePairs, sentences
 from seqjax.data.text.sources import load_text
-from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption, span_counts, text_length
+from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption
 from seqjax.errors import FieldError
+from seqjax.tasks import TASKS, span_counts, text_length
 
 EVALUATION_SEED = 0  # of what is hidden in held-out rows
 
@@ -150,15 +151,15 @@ class Pretraining:
 
 
 def load_pretraining(options, task, saved=None):
-    """Reads the text that `config.data` names for 'masked_lm' or 'span_corruption'.
+    """Reads the text that `config.data` names for a task in which something is hidden.
 
     saved: how the run itself, or one that it goes on from, reads; otherwise tokens are learned from the training part.
     """
     if options.sequence_length < SHORTEST_ROW:
         raise FieldError('data.sequence_length', options.sequence_length, f'{task} needs rows of {SHORTEST_ROW} steps or more')
     text = load_text(options.source, held_out=options.held_out, directory=options.directory, column=options.input_column)
-    make = _masked if task == 'masked_lm' else _corrupted
-    hide, how, arrange = make(options, saved, text.train)
+    make = dict(masked=_masked, spans=_corrupted)[TASKS[task].data]
+    hide, how, arrange = make(task, options, saved, text.train)
     texts = {'train': arrange(text.train), 'validation': arrange(text.validation)}
     for which, rows in (('training', texts['train']), ('held-out', texts['validation'])):
         if not len(rows):
@@ -171,24 +172,24 @@ def load_pretraining(options, task, saved=None):
     return Pretraining(options.source, digest, texts, hide, how)
 
 
-def _masked(options, saved, text):
+def _masked(task, options, saved, text):
     """(what hides, the encoding, text -> Pieces or SentencePairs)."""
     how, steps = saved, options.sequence_length
     if how is None:
-        how = encoding.Encoding('masked_lm', _tokenizer(options, text), marked=True, longest=steps)
+        how = encoding.Encoding(task, _tokenizer(options, text), marked=True, longest=steps)
     check_inherited(how, options, decided=('marked',))
     if not how.marked:
-        raise FieldError('task', 'masked_lm', 'the run that this one starts from reads rows without marks, and has no token to '
+        raise FieldError('task', task, 'the run that this one starts from reads rows without marks, and has no token to '
                          'mask with; start from one that was trained with config.data.marked=true')
     if steps > how.longest:
         raise FieldError('data.sequence_length', steps, 'the model that this run starts from reads rows of up to '
                          f'{how.longest} steps; set it to that or less')
     hide = Masking(steps, how.vocabulary, options.masked, how.marks)
     arrange, room = (_sentence_pairs, steps - 3) if options.next_sentence else (_pieces, steps - 2)
-    return hide, dataclasses.replace(how, task='masked_lm'), functools.partial(arrange, options.documents, room, how.tokens)
+    return hide, dataclasses.replace(how, task=task), functools.partial(arrange, options.documents, room, how.tokens)
 
 
-def _corrupted(options, saved, text):
+def _corrupted(task, options, saved, text):
     """(what hides, the encoding, text -> Pieces)."""
     how, share, mean = saved, options.masked, options.span_length
     if how is None:
@@ -197,7 +198,7 @@ def _corrupted(options, saved, text):
     check_inherited(how, options, decided=('shared',))
     longest, side = text_length(options.sequence_length, share, mean), how.source_side
     if not side.sentinels:
-        raise FieldError('task', 'span_corruption', 'the run that this one starts from has no sentinels; start from one that '
+        raise FieldError('task', task, 'the run that this one starts from has no sentinels; start from one that '
                          'was trained for it')
     if span_counts(longest, share, mean)[1] > side.sentinels:
         raise FieldError('data.sequence_length', options.sequence_length, f'so long a row has more spans than the {SENTINELS} '

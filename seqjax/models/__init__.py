@@ -39,11 +39,11 @@ def fields(name):
             if f.init and f.name not in (*FROM_DATA, 'parent', 'name')}
 
 
-def check_task(name, task):
-    """Model `name` must be one that can learn `task`."""
+def check_task(name, task, output_kind):
+    """Model `name` must be one that computes what `task` needs, its `Task.output_kind`."""
     _known(name)
-    if task not in MODELS[name].tasks:
-        able = [other for other, model in MODELS.items() if task in model.tasks]
+    if output_kind not in MODELS[name].output_kinds:
+        able = [other for other, model in MODELS.items() if output_kind in model.output_kinds]
         raise FieldError('name', name, f'cannot learn {task!r}, which the data is for; models that can: {", ".join(able)}')
 
 

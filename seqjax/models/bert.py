@@ -41,7 +41,7 @@ class BERT(TransformerFields):
     epsilon: float = 1e-12
     typed: int = 2
 
-    tasks = ('masked_lm', 'classification', 'regression', 'tagging')
+    output_kinds = ('masked_token', 'row', 'position')
     marks_rows = True  # a row begins with START and ends with END
 
     def setup(self):

@@ -28,7 +28,7 @@ class CarryingLanguageModel(linen.Module):
     remat: bool = False
     dtype: str = 'float32'
 
-    tasks = ('language_model',)
+    output_kinds = ('next_token',)
     carries = True  # `extend` takes `starts`, and a batch can go on where the one before ended
     packs = True  # a row may hold several texts
     context_length = None  # the state never fills up

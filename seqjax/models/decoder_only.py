@@ -29,7 +29,7 @@ class DecoderOnly(TransformerFields):
 
     context_length: int | None = None
 
-    tasks = ('language_model',)
+    output_kinds = ('next_token',)
     packs = True  # a row may hold several texts
     balances = True
 

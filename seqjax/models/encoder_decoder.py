@@ -54,7 +54,7 @@ class EncoderDecoder(TransformerFields):
     positions: str = 'sinusoidal'
     decoder_depth: int = 0
 
-    tasks = ('translation', 'span_corruption')
+    output_kinds = ('target_token',)
 
     def __post_init__(self):
         super().__post_init__()

@@ -71,7 +71,7 @@ class PerStep(linen.Module):
     dropout: float = 0.0
     dtype: str = 'float32'
 
-    tasks = ('language_model',)
+    output_kinds = ('next_token',)
     packs = True
 
     def __post_init__(self):
@@ -94,7 +94,7 @@ class Unshared(linen.Module):
     dropout: float = 0.0
     dtype: str = 'float32'
 
-    tasks = ('language_model',)
+    output_kinds = ('next_token',)
 
     def __post_init__(self):
         super().__post_init__()

@@ -62,7 +62,7 @@ class Reader(linen.Module):
     word_dropout: float = 0.0
     dtype: str = 'float32'
 
-    tasks = ('classification', 'regression', 'tagging')
+    output_kinds = ('row', 'position')
 
     def __post_init__(self):
         if isinstance(self.table, np.ndarray):

@@ -41,7 +41,7 @@ class RecurrentLanguageModel(linen.Module):
     slowness_penalty: float = 0.0
     dtype: str = 'float32'
 
-    tasks = ('language_model',)
+    output_kinds = ('next_token',)
     carries = True  # `extend` takes `starts`, and a batch can go on where the one before ended
     packs = True  # a row may hold several texts
     context_length = None  # the state never fills up

@@ -77,7 +77,7 @@ class Seq2Seq(linen.Module):
     dropout: float = 0.0
     dtype: str = 'float32'
 
-    tasks = ('translation',)
+    output_kinds = ('target_token',)
 
     def __post_init__(self):
         super().__post_init__()

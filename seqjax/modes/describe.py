@@ -4,6 +4,7 @@ Nothing is allocated, compiled or written, and the devices of its mesh need not 
 """
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 from flax import linen, traverse_util
@@ -14,8 +15,6 @@ from seqjax import config as configs
 from seqjax import parallel
 from seqjax.analysis.cost.flops import matmul_flops
 from seqjax.analysis.cost.model_size import Description, Parameter, local_bytes, saved_bytes
-from seqjax.data.text.masking import Masking
-from seqjax.data.text.span_corruption import span_counts, text_length
 from seqjax.errors import FieldError, UserError
 from seqjax.modes import experiment_files
 from seqjax.modes.mode import Mode
@@ -23,12 +22,11 @@ from seqjax.params import freezing
 from seqjax.runs.directory import RunDirectory
 from seqjax.runs.origins import open_origin
 from seqjax.runs.transfer import find_origin
-from seqjax.train.experiment import load_data, make_task, optimizer_of
+from seqjax.train.experiment import check_batch, load_data, make_task, optimizer_of
 from seqjax.train.parameters import make_parameters, placed
 
 SHORT = 2  # steps of a row that parameters are made from: their shapes do not depend on it
 DEEP = 4   # layers; a deeper model is counted as the same one with its layers in a loop, which is traced once
-PAIRS = ('translation', 'span_corruption')
 
 
 class Rows(NamedTuple):
@@ -50,10 +48,11 @@ def describe_experiment(config, run=None):
     sizes = {axis: config.parallel[axis] for axis in parallel.AXES}
     mesh = configs.with_prefix('config', lambda: parallel.abstract_mesh(**sizes))
     strategy = configs.with_prefix('config', lambda: parallel.STRATEGIES[config.parallel.strategy](mesh))
+    check_batch(config, mesh)
     rows = _assumed(config) if config.vocabulary else _from_data(config, run)
     task = make_task(config, for_model=rows.for_model, for_task=rows.for_task, sample=rows.sample['inputs'])
     parameters = make_parameters(config, task, rows.sample)
-    tokens = _tokens(config, rows.batch)
+    tokens = _tokens(task, rows.batch)
     notes = [f'{strategy}; a micro-batch has {len(rows.batch["targets"]):,} rows, {tokens:,} tokens']
     forward, training, activations = _costs(config, task, parameters, rows, notes)
     memory = _memory(config, task, parameters, strategy)
@@ -76,42 +75,20 @@ def _from_data(config, run):
 
 def _assumed(config):
     """Full rows of tokens, as many as the config says there are, for the task it names; two classes where there are any."""
-    task, T, V = configs.task_name(config), config.data.sequence_length, config.vocabulary
-    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.shared or task == 'span_corruption',
-                     context_length=T, outputs=dict(masked_lm=0, regression=1).get(task, 2), per_step=task == 'tagging')
-    rows, tokens = config.data.batch_size, T + _answers(config.data, task, T)
-    if task in PAIRS and config.data.batch_tokens:
-        rows *= max(1, config.data.batch_tokens // (tokens * rows))
-    return Rows(for_model, dict(classes=('0', '1')), _batch(config.data, task, 1, SHORT, jnp.zeros),
-                _batch(config.data, task, rows // config.train.accumulate, T, jax.ShapeDtypeStruct))
+    task, T, V, classes = configs.task_of(config), config.data.sequence_length, config.vocabulary, ('0', '1')
+    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.shared or task.data == 'spans', context_length=T,
+                     **task.head(classes))
+    spec, rows = functools.partial(task.batch_spec, config.data), config.data.batch_size
+    if config.data.batch_tokens:
+        rows *= max(1, config.data.batch_tokens // (_tokens(task, spec(1, T)) * rows))
+    sample = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), spec(1, SHORT))
+    return Rows(for_model, dict(classes=classes), sample, spec(rows // config.train.accumulate, T))
 
 
-def _answers(options, task, T):
-    """How many targets a row of T steps has."""
-    if task == 'masked_lm':
-        return Masking(T, 0, options.masked).most
-    if task == 'span_corruption':
-        longest = text_length(T, options.masked, options.span_length)
-        return sum(span_counts(longest, options.masked, options.span_length)) + 1  # what is hidden, sentinels, the end
-    return T
-
-
-def _batch(options, task, B, T, make):
-    """A batch of full rows; make: (shape, dtype) -> array."""
-    shape = (B,) if task in ('classification', 'regression') else (B, _answers(options, task, T))
-    batch = dict(inputs=make((B, T), jnp.int32), lengths=make((B,), jnp.int32), weights=make(shape, jnp.float32),
-                 targets=make(shape, jnp.float32 if task == 'regression' else jnp.int32))
-    if task == 'masked_lm':
-        batch['places'] = make(shape, jnp.int32)
-    if task == 'masked_lm' and options.next_sentence:
-        batch['next'] = make((B,), jnp.int32)
-    return batch
-
-
-def _tokens(config, batch):
+def _tokens(task, batch):
     """Positions of a batch, padding included; of pairs those of both sides."""
     B, T = jax.tree.leaves(batch['inputs'])[0].shape[:2]
-    return B * T + (batch['targets'].size if configs.task_name(config) in PAIRS else 0)
+    return B * T + (batch['targets'].size if task.decodes else 0)
 
 
 class _NoRun:
@@ -147,7 +124,8 @@ def _costs(config, task, parameters, rows, notes):
     """(operations of the forward pass, and of both, or None; bytes of activations) of a micro-batch on all devices."""
     task, parameters = _in_a_loop(config, task, rows) or (task, parameters)
     trained, frozen = freezing.split(parameters.abstract, parameters.frozen)
-    loss = lambda trained, frozen, batch, key=None: task(parameters.merge(freezing.join(trained, frozen)), batch, key).loss
+    asked = task.at(jnp.int32(0))
+    loss = lambda trained, frozen, batch, key=None: asked(parameters.merge(freezing.join(trained, frozen)), batch, key).loss
     arguments = trained, frozen, rows.batch, jax.eval_shape(lambda: jax.random.key(0))
     activations = saved_bytes(loss, *arguments)
     try:

@@ -89,17 +89,6 @@ def _encoding(run):
 
 # --------------------------------------------------------------------------------------------------------------- The call
 
-@dataclasses.dataclass(frozen=True)
-class Input:
-    """A whole number for every place of `shape`, whose axes are numbers or names, from 0 to `at_most`, a number or an axis."""
-
-    shape: tuple
-    at_most: int | str
-
-    def describe(self):
-        return dict(shape=list(self.shape), dtype='int32', at_most=self.at_most)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
     """forward(parameters, **inputs) -> {name: array}, the Inputs by name, and {axis: its largest size} where there is one."""
@@ -125,70 +114,26 @@ class Call:
 
 def make_call(config, task, how=None):
     """The Call of a task. how: its Encoding, where it answers something about sequences."""
-    model, T = task.model, _steps(config, task.model)
-    longest = {'T': model.context_length} if T == 'T' and getattr(model, 'context_length', None) else {}
-    tokens = dict(tokens=Input(('B', T), model.vocabulary - 1))
-    if isinstance(task, tasks.LanguageModel):
-        return Call(lambda params, tokens: dict(logits=model.apply({'params': params}, tokens)), tokens, longest)
-    if isinstance(task, tasks.Translation):
-        S = T if T != 'T' else 'S'
-        inputs = dict(source=Input(('B', S), model.vocabulary - 1), lengths=Input(('B',), S),
-                      targets=Input(('B', T), (model.target_vocabulary or model.vocabulary) - 1))
-        return Call(_row_by_row(lambda params, source, lengths, targets: dict(
-            logits=task.logits(params, dict(inputs=source, lengths=lengths, targets=targets)))), inputs, longest)
-    if how.spelling:
-        tokens = dict(words=Input(('B', T), model.vocabulary - 1),
-                      characters=Input(('B', T, how.spelling_length), model.characters - 1))
-
-    def forward(params, lengths, **inputs):
-        return _answers(config, task, params, dict(inputs=inputs if how.spelling else inputs['tokens'], lengths=lengths))
-
-    return Call(forward, {**tokens, 'lengths': Input(('B',), T)}, longest)
+    T = _steps(config, task)
+    longest = {'T': task.model.context_length} if T == 'T' and getattr(task.model, 'context_length', None) else {}
+    return Call(*task.exported(T, how, config.data), longest)
 
 
-def _answers(config, task, params, batch):
-    """What is said of a batch of sequences, {name: array}."""
-    if isinstance(task, tasks.Regression):
-        return dict(predictions=task.predictions(params, batch))
-    if isinstance(task, tasks.Tagging) and task.has_crf:  # scores are no answer where labels are judged together
-        longer = jax.tree.map(lambda x: jnp.pad(x, [(0, 0), (0, 1)] + [(0, 0)] * (x.ndim - 2)), batch['inputs'])
-        answers = task.predict(params, {**batch, 'inputs': longer})  # its loops go from the second step on: there must be one
-        return {name: y[:, :-1] for name, y in answers.items()}
-    if isinstance(task, tasks.MaskedLM):
-        logits = task.logits(params, {**batch, 'places': None})
-        return dict(logits=logits['tokens'], **(dict(next=logits['next']) if config.data.next_sentence else {}))
-    return dict(logits=task.outputs(params, batch))
-
-
-def _steps(config, model):
+def _steps(config, task):
     """'T' where rows may have any length, or up to a longest one, and otherwise the one length of all rows.
 
     Linear attention reads rows in chunks, and a linear recurrence takes log T rounds on accelerators: both count with T.
     """
+    model = task.model
     cells = [ops.make_cell(name) for name in (getattr(model, 'cell', None), getattr(model, 'encoder', None)) if name in ops.CELLS]
     if getattr(model, 'attention', None) != 'linear' and not any(cell.linear for cell in cells):
         return 'T'
-    task, data = configs.task_name(config), config.data
     if getattr(model, 'context_length', None):
         return model.context_length
-    if task in ('language_model', 'span_corruption'):
-        return data.sequence_length
-    if not data.max_length:
+    if not task.longest_row(config.data):
         raise FieldError('config.data.max_length', 0, 'linear cells and linear attention are exported for rows of one length, '
                          'and this run does not say how long its longest row is; train one with a limit, or another cell')
-    return data.max_length + (task == 'translation')  # with the end of a text, which it does not count
-
-
-def _row_by_row(forward):
-    """The same for each of B rows by itself: decoders ask how many rows there are, which is not known yet."""
-    def of_rows(params, **inputs):
-        def of_row(row):
-            outputs = forward(params, **{name: x[None] for name, x in row.items()})
-            return {name: y[0] for name, y in outputs.items()}
-
-        return jax.vmap(of_row)(inputs)
-
-    return of_rows
+    return task.longest_row(config.data)
 
 
 def _attend_plainly(method, arguments, options, context):

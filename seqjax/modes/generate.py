@@ -12,7 +12,7 @@ from seqjax.modes.translate import translate_lines
 
 def _run(request):
     config, workdir, flags = request.config, request.workdir, request.flags
-    if configs.task_name(config) in ('translation', 'span_corruption'):
+    if configs.task_of(config).decodes:
         with open_input(request) as lines:
             answers = translate_lines(config, workdir, lines, flags.checkpoint, ensemble=flags.ensemble, explain=flags.explain)
             return _print_answers(answers, config.decode.n_best)

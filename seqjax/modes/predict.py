@@ -5,9 +5,8 @@ import functools
 import jax
 import numpy as np
 
-from seqjax.data import BPETokenizer, TextPair
+from seqjax.data import TextPair
 from seqjax.data.batches import ragged
-from seqjax.data.text.marking import marked
 from seqjax.errors import UserError
 from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
 from seqjax.modes.input_warnings import Noticed
@@ -18,8 +17,6 @@ from seqjax.train.progress import ProgressBar
 
 LINES_AT_ONCE = 4096
 SHORTEST_ROW = 16  # rows are as long as the next power of two: few programs, whatever the lines
-ANSWERS = {'classification': 'label', 'regression': 'prediction', 'tagging': 'labels', 'masked_lm': 'text'}
-HIDDEN = '<mask>'  # what stands for a hidden token in a line
 
 
 def predict_lines(config, workdir, lines, checkpoint='latest'):
@@ -50,11 +47,11 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
         noticed, done = Noticed(encoding.marks.unknown), 0
         for piece in pieces_of(lines):
             bar.update(done, '' if done else 'compiling')
-            sequences = [_sequence(line, encoding) for line in piece]
-            rows = [_row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
+            sequences = [task.parse(line, encoding) for line in piece]
+            rows = [task.row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
             for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
                 _look(noticed, number, line, row, reason)
-            yield from _predict_lines(piece, sequences, rows, encoding, label, config.data.batch_size)
+            yield from _predict_lines(task, piece, sequences, rows, encoding, label, config.data.batch_size)
             done += len(piece)
             bar.update(done)
         for sentence in noticed.sentences():
@@ -70,9 +67,9 @@ def _look(noticed, number, line, row, reason):
     noticed.look(number, line, inputs['words'] if isinstance(inputs, dict) else inputs)
 
 
-def _predict_lines(lines, sequences, rows, encoding, label, batch_size):
+def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
     lengths = np.array([0 if row is None else ragged.length_of(row) for row in rows])
-    answers = [{'input': line, ANSWERS[encoding.task]: None, 'reason': reason} for line, (_, reason) in zip(lines, sequences)]
+    answers = [{'input': line, task.answer: None, 'reason': reason} for line, (_, reason) in zip(lines, sequences)]
     for row_length, places in of_like_length(lengths, batch_size, encoding.longest):
         most = max(len(rows[place].get('places', ())) for place in places)
         sizes = dict(inputs=row_length, places=min(row_length, 2 ** most.bit_length()))
@@ -80,63 +77,8 @@ def _predict_lines(lines, sequences, rows, encoding, label, batch_size):
         outputs = jax.device_get(label(batch))
         for number, place in enumerate(places):
             of_row = {name: value[number] for name, value in outputs.items()}
-            answers[place] = _describe(lines[place], sequences[place][0], rows[place], of_row, encoding)
+            answers[place] = task.render(lines[place], sequences[place][0], rows[place], of_row, encoding)
     return answers
-
-
-def _sequence(line, encoding):
-    """(what a line says, None), or (None, why it says nothing)."""
-    if encoding.task == 'masked_lm':
-        return _around_masks(line, encoding.tokenizer) if HIDDEN in line else (None, f'no {HIDDEN} in it')
-    if encoding.pairs:
-        first, tab, second = line.partition('\t')
-        if not tab:
-            return None, 'no TAB between two texts'
-        return (TextPair(first, second), None) if first.strip() and second.strip() else (None, 'an empty text')
-    sequence = tuple(line.split()) if encoding.task == 'tagging' and encoding.reads_words else line
-    return (sequence, None) if len(encoding.tokens(sequence)) else (None, 'an empty line')
-
-
-def _around_masks(line, tokenizer):
-    """(the pieces of a line between its masks, None). Byte pairs of a word have the blank before it: so has a masked one."""
-    *before, last = line.split(HIDDEN)
-    if isinstance(tokenizer, BPETokenizer):
-        before = [piece.removesuffix(' ') for piece in before]
-    return [piece.strip() if tokenizer.glue else piece for piece in (*before, last)], None
-
-
-def _row(sequence, encoding):
-    """dict(inputs) of a sequence, and the places [m] of hidden tokens where there are some."""
-    if encoding.task != 'masked_lm':
-        return encoding.fitted(dict(inputs=encoding.inputs(sequence)))
-    mask = np.array([encoding.marks.mask], np.int32)
-    pieces = [tokens for piece in sequence for tokens in (mask, encoding.tokens(piece))][1:]
-    row = encoding.fitted(dict(inputs=marked(np.concatenate(pieces), marks=encoding.marks)))
-    return {**row, 'places': np.flatnonzero(row['inputs'] == mask).astype(np.int32)}
-
-
-def _filled(line, pieces, masks, outputs, encoding):
-    """masks: how many the model saw; those that were cut off stay as they are."""
-    tokens = [[[encoding.name(token), float(p)] for token, p in zip(best, of_best)]  # pairs: byte pairs may share a name
-              for best, of_best in zip(outputs['tokens'][:masks], outputs['probabilities'])]
-    likeliest = [best[0][0] for best in tokens] + [HIDDEN] * (len(pieces) - 1 - len(tokens))
-    text = encoding.tokenizer.glue.join(part for pair in zip(pieces, [*likeliest, '']) for part in pair if part)
-    return dict(input=line, text=text, tokens=tokens)
-
-
-def _describe(line, sequence, row, outputs, encoding):
-    if encoding.task == 'masked_lm':
-        return _filled(line, sequence, len(row['places']), outputs, encoding)
-    if encoding.task == 'regression':
-        return dict(input=line, prediction=float(outputs['predictions']))
-    if encoding.task == 'classification':
-        probabilities = {name: float(p) for name, p in zip(encoding.classes, outputs['probabilities'])}
-        return dict(input=line, label=max(probabilities, key=probabilities.get), probabilities=probabilities)
-    steps = encoding.places(sequence)
-    steps = steps[steps < ragged.length_of(row) - encoding.marked]  # what was cut off has no label
-    labels = outputs['labels'][steps]
-    return dict(input=line, tokens=list(sequence)[:len(steps)], labels=[encoding.classes[label] for label in labels],
-                probabilities=[float(p[label]) for p, label in zip(outputs['probabilities'][steps], labels)])
 
 
 def of_like_length(lengths, batch_size, longest=0):

@@ -1,27 +1,39 @@
 """What is learned: batch and parameters in, sums out."""
 
 import dataclasses
+from typing import Any
 
-from seqjax.errors import FieldError, suggestion
+from flax import linen
+
+from seqjax.registry import Registry
 from seqjax.tasks.classification import Classification
 from seqjax.tasks.language_model import LanguageModel
-from seqjax.tasks.masked_lm import MaskedLM
+from seqjax.tasks.masked_lm import MaskedLM, masked_count
 from seqjax.tasks.regression import Regression
 from seqjax.tasks.scheduled_sampling import Teacher, mixed_inputs
+from seqjax.tasks.span_corruption import SpanCorruption, span_counts, text_length
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.tagging import Tagging
+from seqjax.tasks.task import Input, Task
 from seqjax.tasks.translation import Translation
 
-TASKS = {'language_model': LanguageModel, 'masked_lm': MaskedLM, 'span_corruption': Translation,
-         'classification': Classification, 'regression': Regression, 'tagging': Tagging, 'translation': Translation}
+TASKS = Registry('task', {'language_model': LanguageModel, 'masked_lm': MaskedLM, 'span_corruption': SpanCorruption,
+                          'classification': Classification, 'regression': Regression, 'tagging': Tagging,
+                          'translation': Translation})
 
-__all__ = ['Classification', 'LanguageModel', 'MaskedLM', 'Regression', 'Sums', 'TASKS', 'Tagging', 'Teacher', 'Translation',
-           'build', 'mixed_inputs']
+__all__ = ['Classification', 'Input', 'LanguageModel', 'MaskedLM', 'Regression', 'SpanCorruption', 'Sums', 'TASKS', 'Tagging',
+           'Task', 'Teacher', 'Translation', 'build', 'masked_count', 'mixed_inputs', 'register', 'span_counts', 'taking',
+           'text_length']
+
+register = TASKS.register
 
 
-def build(name, model, **from_data):
+def taking(*kinds: str) -> list[str]:
+    """The names of the tasks that are learned from what `Task.takes` says, in the order of registration."""
+    return [name for name, task in TASKS.items() if task.takes() in kinds]
+
+
+def build(name: str, model: linen.Module | None, **from_data: Any) -> Task:
     """The task of that name around a linen module. from_data: what the data knows (the names of classes, ...)."""
-    if name not in TASKS:
-        raise FieldError('task', name, f'no such task; {suggestion(name, TASKS)}')
     taken = {field.name for field in dataclasses.fields(TASKS[name])}
     return TASKS[name](model, **{name: value for name, value in from_data.items() if name in taken})

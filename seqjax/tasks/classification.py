@@ -24,7 +24,12 @@ class Classification(Task):
     classes: tuple[str, ...] = ()
     label_smoothing: float = 0.0
 
+    data: ClassVar[str] = 'labelled'
+    target: ClassVar[str] = 'class'
+    output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'nats per sequence'
+    answer: ClassVar[str] = 'label'
+    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
 
     def __call__(self, params, batch, key=None):
         logits, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']
@@ -38,6 +43,10 @@ class Classification(Task):
     def predict(self, params, batch):
         """{'probabilities': [B, C]}"""
         return dict(probabilities=jax.nn.softmax(self.outputs(params, batch)))
+
+    def render(self, line, sequence, row, outputs, codec):
+        probabilities = {name: float(p) for name, p in zip(codec.classes, outputs['probabilities'])}
+        return dict(input=line, label=max(probabilities, key=probabilities.get), probabilities=probabilities)
 
     def summary(self, sums):
         return {**sums.means(), 'macro_f1': classification.macro_f1(sums.metrics['confusion'])}

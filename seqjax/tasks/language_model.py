@@ -10,7 +10,7 @@ import numpy as np
 
 from seqjax import ops
 from seqjax.tasks.sums import Sums
-from seqjax.tasks.task import Task
+from seqjax.tasks.task import Input, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,21 @@ class LanguageModel(Task):
     token_sizes: np.ndarray | None = dataclasses.field(default=None, compare=False, repr=False)
     label_smoothing: float = 0.0
 
+    data: ClassVar[str] = 'text'
+    output_kind: ClassVar[str] = 'next_token'
     unit: ClassVar[str] = 'nats per token'
+    writes: ClassVar[bool] = True
+    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
+
+    @classmethod
+    def batch_spec(cls, options, B, T):
+        spec = super().batch_spec(options, B, T)
+        del spec['lengths']
+        return spec
+
+    @classmethod
+    def longest_row(cls, options):
+        return options['sequence_length']
 
     def initial_carry(self, rows):
         """What a recurrent model remembers of `rows` rows before the first batch."""
@@ -70,6 +84,12 @@ class LanguageModel(Task):
             metrics['penalty'] = sum(leaf.sum() for leaf in jax.tree.leaves(penalties))
             loss += metrics['penalty']
         return Sums(loss=loss, weight=weights.sum(), metrics=metrics)
+
+    def exported(self, T, codec, options):
+        def forward(params, tokens):
+            return dict(logits=self.model.apply({'params': params}, tokens))
+
+        return forward, dict(tokens=Input(('B', T), self.model.vocabulary - 1))
 
     def summary(self, sums):
         """Means, perplexity, and the bits that a token, and where their sizes are known a character and a byte, takes."""

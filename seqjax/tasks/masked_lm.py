@@ -6,12 +6,19 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from seqjax import ops
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
 LIKELIEST = 5  # tokens that `predict` names
+HIDDEN = '<mask>'  # a hidden token in a line of --mode=predict
+
+
+def masked_count(steps, share):
+    """M: the masked places of a full row of one text, whose first and last positions are [CLS] and [SEP]."""
+    return max(1, round(share * (steps - 2)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +36,25 @@ class MaskedLM(Task):
 
     label_smoothing: float = 0.0
 
+    data: ClassVar[str] = 'masked'
+    output_kind: ClassVar[str] = 'masked_token'
     unit: ClassVar[str] = 'nats per masked token'
+    answer: ClassVar[str] = 'text'
+    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
+
+    @classmethod
+    def head(cls, classes):
+        return dict(outputs=0, per_step=False)
+
+    @classmethod
+    def batch_spec(cls, options, B, T):
+        spec = super().batch_spec(options, B, T)
+        spec['places'] = spec['targets']
+        return spec | (dict(next=spec['lengths']) if options['next_sentence'] else {})
+
+    @classmethod
+    def target_spec(cls, options, B, T):
+        return (B, masked_count(T, options['masked'])), jnp.int32
 
     def __call__(self, params, batch, key=None):
         logits, targets, weights = self.logits(params, batch, key), batch['targets'], batch['weights']
@@ -56,6 +81,36 @@ class MaskedLM(Task):
         probabilities = jax.nn.softmax(self.logits(params, batch)['tokens'].astype(jnp.float32))
         best, tokens = jax.lax.top_k(probabilities, min(LIKELIEST, probabilities.shape[-1]))
         return dict(tokens=tokens, probabilities=best)
+
+    def exported(self, T, codec, options):
+        forward, inputs = super().exported(T, codec, options)
+        named = ('logits', 'next') if options['next_sentence'] else ('logits',)
+
+        def chosen(params, **inputs):
+            outputs = forward(params, **inputs)
+            return {name: outputs[name] for name in named}
+
+        return chosen, inputs
+
+    def answers(self, params, batch):
+        logits = self.logits(params, {**batch, 'places': None})
+        return dict(logits=logits['tokens'], next=logits['next'])
+
+    def parse(self, line, codec):
+        return (codec.around(HIDDEN, line), None) if HIDDEN in line else (None, f'no {HIDDEN} in it')
+
+    def row(self, sequence, codec):
+        row = codec.fitted(dict(inputs=codec.with_masks(sequence)))
+        return {**row, 'places': np.flatnonzero(row['inputs'] == codec.marks.mask).astype(np.int32)}
+
+    def render(self, line, sequence, row, outputs, codec):
+        """Of the pieces of a line between its masks; those that were cut off stay as they are."""
+        masks = len(row['places'])
+        tokens = [[[codec.name(token), float(p)] for token, p in zip(best, of_best)]  # pairs: byte pairs may share a name
+                  for best, of_best in zip(outputs['tokens'][:masks], outputs['probabilities'])]
+        likeliest = [best[0][0] for best in tokens] + [HIDDEN] * (len(sequence) - 1 - len(tokens))
+        text = codec.tokenizer.glue.join(part for pair in zip(sequence, [*likeliest, '']) for part in pair if part)
+        return dict(input=line, text=text, tokens=tokens)
 
     def summary(self, sums):
         """Means over tokens, and of the next sentence over rows; perplexity is that of the tokens alone."""

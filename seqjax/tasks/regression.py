@@ -23,7 +23,15 @@ class Regression(Task):
     offset: float = 0.0
     scale: float = 1.0
 
+    data: ClassVar[str] = 'labelled'
+    target: ClassVar[str] = 'number'
+    output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'mean squared error'
+    answer: ClassVar[str] = 'prediction'
+
+    @classmethod
+    def head(cls, classes):
+        return dict(outputs=1, per_step=False)
 
     def __call__(self, params, batch, key=None):
         predictions, targets, weights = self.predictions(params, batch, key), batch['targets'], batch['weights']
@@ -39,6 +47,12 @@ class Regression(Task):
     def predict(self, params, batch):
         """{'predictions': [B]}"""
         return dict(predictions=self.predictions(params, batch))
+
+    def answers(self, params, batch):
+        return self.predict(params, batch)
+
+    def render(self, line, sequence, row, outputs, codec):
+        return dict(input=line, prediction=float(outputs['predictions']))
 
     def summary(self, sums):
         means, counted = sums.means(), sums.rows['weights'] > 0

@@ -25,7 +25,12 @@ class Tagging(Task):
 
     classes: tuple[str, ...] = ()
 
+    data: ClassVar[str] = 'labelled'
+    target: ClassVar[str] = 'labels'
+    output_kind: ClassVar[str] = 'position'
     unit: ClassVar[str] = 'nats per step'
+    per_step: ClassVar[bool] = True
+    answer: ClassVar[str] = 'labels'
 
     @property
     def has_crf(self):
@@ -51,6 +56,21 @@ class Tagging(Task):
         probabilities = (ops.crf_marginals(*outputs, batch['lengths'], batch.get('segments')) if self.has_crf else
                          jax.nn.softmax(outputs))
         return dict(labels=self._answers(outputs, batch), probabilities=probabilities)
+
+    def answers(self, params, batch):
+        if not self.has_crf:
+            return super().answers(params, batch)
+        # Scores are no answer where labels are judged together; its loops go from the second step on: there must be one.
+        longer = jax.tree.map(lambda x: jnp.pad(x, [(0, 0), (0, 1)] + [(0, 0)] * (x.ndim - 2)), batch['inputs'])
+        return {name: y[:, :-1] for name, y in self.predict(params, {**batch, 'inputs': longer}).items()}
+
+    def render(self, line, sequence, row, outputs, codec):
+        steps = codec.places(sequence)
+        length = jax.tree.leaves(row['inputs'])[0].shape[0]
+        steps = steps[steps < length - codec.marked]  # what was cut off has no label
+        labels = outputs['labels'][steps]
+        return dict(input=line, tokens=list(sequence)[:len(steps)], labels=[codec.classes[label] for label in labels],
+                    probabilities=[float(p[label]) for p, label in zip(outputs['probabilities'][steps], labels)])
 
     def _answers(self, outputs, batch):
         if self.has_crf:

@@ -1,9 +1,28 @@
-"""What all tasks share: a model, and how its variables are made."""
+"""What all tasks share: a model, how its variables are made, and what the rest of the house asks of a task instead of its name.
 
+Shapes: B rows, T positions, C classes.
+"""
+
+from collections.abc import Mapping
 import dataclasses
+from typing import Any, ClassVar, NamedTuple, Self
 
 from flax import linen
 from flax.core import meta
+import jax
+import jax.numpy as jnp
+
+from seqjax.tasks.sums import Sums
+
+
+class Input(NamedTuple):
+    """An exported input: whole numbers [shape] from 0 to `at_most`. Axes are numbers or names; so is `at_most`."""
+
+    shape: tuple
+    at_most: int | str
+
+    def describe(self) -> dict[str, Any]:
+        return dict(shape=list(self.shape), dtype='int32', at_most=self.at_most)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,27 +31,147 @@ class Task:
 
         task(params, batch, key=None)     Sums; with a key the model is in training, and dropout draws from it
         task.at(step)                     the same, as it is at a step of training
+        task.predict(params, batch)       {name: array}: the predictions for a batch without targets
         task.summary(sums)                {name: number}: what a reader wants to see of an evaluation
-        unit                              of the loss, for plots
+
+    A loss that compares the rows of a batch with one another (contrastive losses) is given in two parts, and `__call__` follows:
+
+        represent(params, batch, key)         a pytree of arrays [B, ...], row b from row b of the batch alone
+        pair_loss(params, outputs, batch)     Sums, of the outputs of the WHOLE global batch, and of that batch
+
+    Training computes it over all rows of the global batch, also where devices hold some of them each and where gradients are
+    accumulated over micro-batches (GradCache, Gao et al. 2021).
+
+    Class attributes:
+        data: the kind of data it is learned from: 'text', 'masked', 'spans', 'labelled' or 'pairs'.
+        target: of labelled data, what an example has: a 'class', a 'number' or 'labels', one for every position.
+        output_kind: what its model must compute, one of the `output_kinds` of its class.
+        unit: of the loss, for plots.
+        decodes: a sequence is the answer to a sequence, written token by token. writes: a text is continued.
+        per_step: there is a label for every position.
+        answer: what a prediction is called in --mode=predict; '' where there is none.
+        fields: of `config.train`, that are for this task.
     """
 
     model: linen.Module
 
-    def at(self, step):
+    data: ClassVar[str]
+    target: ClassVar[str] = ''
+    output_kind: ClassVar[str]
+    unit: ClassVar[str] = 'loss'
+    decodes: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
+    per_step: ClassVar[bool] = False
+    answer: ClassVar[str] = ''
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    # -------------------------------------------------------------------------------------------- asked of the class
+
+    @classmethod
+    def takes(cls) -> str:
+        """What a set of data must have to be learned: the kind of target of a sequence, or else the kind of data."""
+        return cls.target or cls.data
+
+    @classmethod
+    def settings(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of the task that `options`, `config.train`, decide."""
+        own = {field.name for field in dataclasses.fields(cls)}
+        return {name: options[name] for name in cls.fields if name in own}
+
+    @classmethod
+    def head(cls, classes: tuple[str, ...]) -> dict[str, Any]:
+        """Fields of a model that say how much it computes for a row, or for a position of it."""
+        return dict(outputs=len(classes) or 1, per_step=cls.per_step)
+
+    @classmethod
+    def batch_spec(cls, options: Mapping[str, Any], B: int, T: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes of a batch of full rows of T tokens. options: `config.data`."""
+        targets, dtype = cls.target_spec(options, B, T)
+        return dict(inputs=_spec((B, T), jnp.int32), lengths=_spec((B,), jnp.int32), targets=_spec(targets, dtype),
+                    weights=_spec(targets, jnp.float32))
+
+    @classmethod
+    def target_spec(cls, options: Mapping[str, Any], B: int, T: int) -> tuple[tuple[int, ...], Any]:
+        """(shape, dtype) of the targets."""
+        if cls.data == 'labelled' and not cls.per_step:
+            return (B,), jnp.float32 if cls.target == 'number' else jnp.int32
+        return (B, T), jnp.int32
+
+    @classmethod
+    def longest_row(cls, options: Mapping[str, Any]) -> int:
+        """The positions that no row has more of, as `config.data` says; 0 where it does not."""
+        return options['max_length']
+
+    # ------------------------------------------------------------------------------------------------- asked of a task
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether the loss is one over pairs of rows of the global batch."""
+        return hasattr(self, 'represent')
+
+    def __call__(self, params: Any, batch: dict, key: jax.Array | None = None) -> Sums:
+        return self.pair_loss(params, self.represent(params, batch, key), batch)
+
+    def at(self, step: jax.Array) -> Self:
         """The task at a step of training: what it asks may change as the model learns."""
         del step
         return self
 
-    def init(self, key, batch):
+    def init(self, key: jax.Array, batch: dict) -> dict:
         """Variables of the model, their axes named."""
         return self.model.init(key, batch['inputs'])
 
-    def plain_init(self, key, batch):
+    def plain_init(self, key: jax.Array, batch: dict) -> dict:
         """Parameters of the model, as plain arrays."""
         return meta.unbox(self.init(key, batch)['params'])
 
-    def outputs(self, params, batch, key=None):
-        """What the model says of a batch of sequences, each up to its own length."""
+    def outputs(self, params: Any, batch: dict, key: jax.Array | None = None) -> Any:
+        """The outputs of the model for a batch of sequences, each up to its own length."""
         packed = dict(segments=batch['segments']) if 'segments' in batch else {}
         return self.model.apply({'params': params}, batch['inputs'], batch.get('lengths'), train=key is not None,
                                 rngs=None if key is None else {'dropout': key}, **packed)
+
+    def summary(self, sums: Sums) -> dict[str, float]:
+        """Numbers to report of an evaluation."""
+        return sums.means()
+
+    # ------------------------------------------------------------------------------------------ asked by modes of a run
+
+    def parse(self, line: str, codec: Any) -> tuple[Any, str | None]:
+        """(the sequence that a line of --mode=predict is, None), or (None, why it is none)."""
+        return codec.sequence(line, words=self.per_step)
+
+    def row(self, sequence: Any, codec: Any) -> dict:
+        """dict(inputs) of a sequence."""
+        return codec.fitted(dict(inputs=codec.inputs(sequence)))
+
+    def render(self, line: str, sequence: Any, row: dict, outputs: dict, codec: Any) -> dict:
+        """The prediction for a line, as JSON has it. row: what the model was given; outputs: of `predict`, for this row."""
+        raise NotImplementedError
+
+    def exported(self, T: int | str, codec: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Input]]:
+        """(forward(params, **inputs) -> {name: array}, its inputs by name). T: the positions of a row, or the name of their
+        axis; options: `config.data`."""
+        del options
+        inputs, given = _token_inputs(self.model, T, codec)
+
+        def forward(params, lengths, **inputs):
+            return self.answers(params, dict(inputs=given(inputs), lengths=lengths))
+
+        return forward, {**inputs, 'lengths': Input(('B',), T)}
+
+    def answers(self, params: Any, batch: dict) -> dict[str, jax.Array]:
+        """{name: array}, the outputs of an exported program."""
+        return dict(logits=self.outputs(params, batch))
+
+
+def _spec(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _token_inputs(model, T, codec):
+    """(Inputs of token numbers, a function from their arrays to what the model reads)."""
+    if getattr(codec, 'spelling', None):
+        return dict(words=Input(('B', T), model.vocabulary - 1),
+                    characters=Input(('B', T, codec.spelling_length), model.characters - 1)), lambda inputs: inputs
+    return dict(tokens=Input(('B', T), model.vocabulary - 1)), lambda inputs: inputs['tokens']

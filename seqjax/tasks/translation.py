@@ -11,7 +11,7 @@ from seqjax import ops
 from seqjax.special_tokens import START
 from seqjax.tasks.scheduled_sampling import Teacher, mixed_inputs
 from seqjax.tasks.sums import Sums
-from seqjax.tasks.task import Task
+from seqjax.tasks.task import Input, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,20 @@ class Translation(Task):
     teacher: Teacher = Teacher()
     step: Any = None
 
+    data: ClassVar[str] = 'pairs'
+    output_kind: ClassVar[str] = 'target_token'
     unit: ClassVar[str] = 'nats per token'
+    decodes: ClassVar[bool] = True
+    fields: ClassVar[tuple[str, ...]] = ('label_smoothing', 'teacher', 'teacher_steps', 'teacher_floor', 'decode_rows')
+
+    @classmethod
+    def settings(cls, options):
+        teacher = Teacher(options['teacher'], options['teacher_steps'], options['teacher_floor'])
+        return dict(label_smoothing=options['label_smoothing'], teacher=teacher)
+
+    @classmethod
+    def longest_row(cls, options):
+        return options['max_length'] and options['max_length'] + 1  # the end of a text is not counted
 
     def at(self, step):
         return dataclasses.replace(self, step=step)
@@ -52,6 +65,20 @@ class Translation(Task):
             draw = jax.random.fold_in(key, 1)  # the key itself stays that of dropout, as without a schedule
             previous = mixed_inputs(self.model, params, batch, self.teacher(self.step), draw, START)
         return self.model.apply({'params': params}, *given, previous=previous, train=True, rngs={'dropout': key})
+
+    def exported(self, T, codec, options):
+        S, model = 'S' if T == 'T' else T, self.model
+        inputs = dict(source=Input(('B', S), model.vocabulary - 1), lengths=Input(('B',), S),
+                      targets=Input(('B', T), (model.target_vocabulary or model.vocabulary) - 1))
+
+        def of_row(params, row):  # row by row: decoders ask how many rows there are, and a program is for any number
+            row = {name: x[None] for name, x in row.items()}
+            return self.logits(params, dict(inputs=row['source'], lengths=row['lengths'], targets=row['targets']))[0]
+
+        def forward(params, **inputs):
+            return dict(logits=jax.vmap(of_row, (None, 0))(params, inputs))
+
+        return forward, inputs
 
     def summary(self, sums):
         means = {name: float(value) for name, value in sums.means().items()}

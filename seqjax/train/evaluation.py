@@ -133,7 +133,7 @@ def place_of(config, run, step):
 def _changed(config, saved):
     """{field: value} of what an evaluation depends on and the run has other values of."""
     changed, options = {}, config.decode
-    if configs.task_name(config) == 'translation':
+    if configs.task_of(config).data == 'pairs':
         unread = UNREAD if options.sample else (*UNREAD, *OF_DRAWS)
         changed = {field: value for field, value in options.items() if field not in unread and value != saved.decode[field]}
     if config.quantise.weights:

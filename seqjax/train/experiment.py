@@ -82,7 +82,7 @@ def build(config, run, origin=None, report=lambda text: None):
     before it is, as that may take a while.
     """
     strategy = make_strategy(config)
-    _check_batch(config, strategy.mesh)
+    check_batch(config, strategy.mesh)
     configs.with_prefix('config', lambda: optimizer_of(config, width=1))  # any width: mistakes come before data is read
     report(f'reading {config.data.source}')
     dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
@@ -120,8 +120,7 @@ def make_task(config, *, for_model, for_task, sample):
         model = make(width=configs.with_prefix('config', lambda: models.match_width(
             lambda width: make(width=width), sample, config.parameters, models.width_multiple(name, fields))))
     return configs.with_prefix('config', lambda: tasks.build(
-        configs.task_name(config), model, **for_task, label_smoothing=config.train.label_smoothing,
-        teacher=configs.teacher(config)))
+        configs.task_name(config), model, **for_task, **configs.task_of(config).settings(config.train)))
 
 
 def optimizer_of(config, width):
@@ -137,7 +136,8 @@ def _limit(config):
     return config.train.eval_batches if config.data.split == 'validation' else 0
 
 
-def _check_batch(config, mesh):
+def check_batch(config, mesh):
+    """The rows of a micro-batch must be shared out evenly."""
     shards = mesh.shape['data'] * mesh.shape['fsdp']
     micro = config.data.batch_size // config.train.accumulate
     if micro % shards:

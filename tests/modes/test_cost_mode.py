@@ -17,7 +17,7 @@ from seqjax.runs import RunDirectory
 from seqjax.train import build
 from tests.labelled_files import labelled_config, write_labelled
 from tests.pair_files import pair_config, write_pairs
-from tests.tiny import tiny_config, write_text
+from tests.tiny import first_task, tiny_config, write_text
 
 COUNTED = dict(cost=dict(largest=1.0, seconds=0.001))  # nothing is compiled
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 def config_of(model, folder, /, **sections):
     """A tiny config of a model for the first task that it can learn, on one device."""
-    task = models.MODELS[model].tasks[0]
+    task = first_task(model)
     if task == 'translation' and model == 'seq2seq':
         return pair_config(folder / 'pairs.tsv', **COUNTED, **sections)
     if model == 'reader':

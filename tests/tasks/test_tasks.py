@@ -183,7 +183,7 @@ def test_tables_of_counts_are_never_divided():
 def test_tasks_by_name_and_what_their_loss_is_measured_in():
     assert tasks.TASKS == dict(language_model=LanguageModel, classification=Classification, regression=Regression,
                                tagging=Tagging, translation=tasks.Translation, masked_lm=tasks.MaskedLM,
-                               span_corruption=tasks.Translation)
+                               span_corruption=tasks.SpanCorruption)
     assert tasks.build('tagging', Scores(True), classes=NAMES, offset=1.0) == Tagging(Scores(True), NAMES)
     assert {name: task.unit for name, task in tasks.TASKS.items()} == dict(
         language_model='nats per token', classification='nats per sequence', regression='mean squared error',

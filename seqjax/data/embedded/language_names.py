@@ -17,6 +17,7 @@ import random
 from seqjax.data.embedded.parts import three_parts
 from seqjax.data.readers.examples import Example, Examples
 from seqjax.data.readers.splits import hold_out
+from seqjax.tasks import TASKS
 
 LANGUAGES = ('cs', 'da', 'de', 'en', 'es', 'fi', 'fr', 'it', 'nl', 'pl', 'pt', 'ro', 'sv', 'tr',  # Latin
              'bg', 'ru', 'sr', 'uk', 'ar', 'fa', 'hi', 'mr', 'ja', 'zh')
@@ -24,7 +25,7 @@ LANGUAGES = ('cs', 'da', 'de', 'en', 'es', 'fi', 'fr', 'it', 'nl', 'pl', 'pt', '
 
 def language_name_examples(task, *, held_out, seed):
     """Names and the codes of their languages, or names and what they are called in another, dealt out by `seed`."""
-    return _translations(held_out, seed) if task == 'translation' else _codes(task, held_out, seed)
+    return _translations(held_out, seed) if TASKS[task].decodes else _codes(task, held_out, seed)
 
 
 def _codes(task, held_out, seed):

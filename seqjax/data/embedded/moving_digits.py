@@ -13,6 +13,7 @@ import numpy as np
 
 from seqjax.data.embedded.parts import three_parts
 from seqjax.data.readers.examples import Example, Examples
+from seqjax.tasks import TASKS
 
 CLIPS = 5_500
 SIDE, CANVAS = 8, 16
@@ -43,7 +44,7 @@ def moving_digit_examples(task, *, held_out, seed):
 def clip(rng, images, names, task):
     """One Example made of some of the images [N, 8, 8] with these names [N]."""
     T = rng.integers(FRAMES[0], FRAMES[1] + 1)
-    shown = [T] if task == 'classification' else rng.integers(SHOWN[0], SHOWN[1] + 1, size=-(-T // SHOWN[0]))
+    shown = [T] if not TASKS[task].per_step else rng.integers(SHOWN[0], SHOWN[1] + 1, size=-(-T // SHOWN[0]))
     digits = rng.integers(len(images), size=len(shown))
     seen = np.repeat(digits, shown)[:T]  # which image, frame by frame
 
@@ -56,7 +57,7 @@ def clip(rng, images, names, task):
     bar = np.arange(CANVAS) - _drift(rng, T, CANVAS - BAR)[:, None]  # [T, 16]
     frames = np.where(((0 <= bar) & (bar < BAR))[:, None], np.float32(0), frames)
     frames = np.clip(frames + NOISE * rng.standard_normal(frames.shape, np.float32), 0, 1).reshape(T, -1)
-    return Example(frames, str(names[digits[0]]) if task == 'classification' else tuple(map(str, names[seen])))
+    return Example(frames, tuple(map(str, names[seen])) if TASKS[task].per_step else str(names[digits[0]]))
 
 
 def _drift(rng, T, room):

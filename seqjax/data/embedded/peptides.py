@@ -16,6 +16,7 @@ import numpy as np
 from seqjax.data.embedded.chou_fasman import structure
 from seqjax.data.embedded.parts import three_parts
 from seqjax.data.readers.examples import Example, Examples
+from seqjax.tasks import TASKS
 
 PEPTIDES = 12_000
 SHORTEST, LONGEST = 8, 40
@@ -29,7 +30,7 @@ RESIDUES = sorted(HYDROPHOBICITY, key=HYDROPHOBICITY.get)
 
 def peptide_examples(task, *, held_out, seed):
     """Peptides and their largest moments, or their structures. Peptide i is a function of (seed, i)."""
-    answer = structure if task == 'tagging' else largest_moment
+    answer = structure if TASKS[task].per_step else largest_moment
 
     def examples(part):
         peptides = (random_peptide(np.random.default_rng((seed, i))) for i in part)

@@ -49,16 +49,16 @@ def copy_row(rng, T):
 
 @dataclasses.dataclass(frozen=True)
 class Generator:
-    """How one kind of row is made, what is learned from it, and how many tokens it is made of (None: numbers)."""
+    """How one kind of row is made, what it has to be learned (see `Task.takes`), and how many tokens it is made of (None: numbers)."""
 
     row: callable
-    task: str
+    kind: str
     vocabulary: int | None
 
 
 GENERATORS = {
-    'adding': Generator(adding_row, 'regression', None),
-    'copy': Generator(copy_row, 'language_model', LETTERS + 2),
+    'adding': Generator(adding_row, 'number', None),
+    'copy': Generator(copy_row, 'text', LETTERS + 2),
 }
 
 

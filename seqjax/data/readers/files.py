@@ -25,31 +25,33 @@ from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tables import read_csv, read_tsv
 from seqjax.data.readers.targets import EXAMPLES
 from seqjax.errors import FieldError, UserError, suggestion
+from seqjax.tasks import TASKS, taking
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """read(file, options) -> (number, Record or Malformed) of every record; fields: of the config that have a meaning."""
+    """read(file, options) -> (number, Record or Malformed) of every record; kinds: of targets
+    that it can have, see `Task.takes`; fields: of the config that have a meaning."""
 
     read: callable
     suffixes: tuple[str, ...]
-    tasks: tuple[str, ...]
+    kinds: tuple[str, ...]
     fields: tuple[str, ...]
 
 
 _COLUMNS = 'input_column', 'target_column', 'split_column'
-_LABELS = 'classification', 'regression', 'tagging'
-_ALL = (*_LABELS, 'translation')
+_LABELS = 'class', 'number', 'labels'
+_ALL = (*_LABELS, 'pairs')
 FORMATS = {
     'text': Format(None, ('.txt',), (), ()),
     'tsv': Format(read_tsv, ('.tsv', '.tab'), _ALL, _COLUMNS),
     'csv': Format(read_csv, ('.csv',), _ALL, _COLUMNS),
     'jsonl': Format(read_jsonl, ('.jsonl',), _ALL, _COLUMNS),
-    'conll': Format(read_conll, ('.conll',), ('tagging',), ('input_column', 'target_column')),
-    'conllu': Format(read_conllu, ('.conllu',), ('tagging',), ('input_column', 'target_column')),
+    'conll': Format(read_conll, ('.conll',), ('labels',), ('input_column', 'target_column')),
+    'conllu': Format(read_conllu, ('.conllu',), ('labels',), ('input_column', 'target_column')),
     'fasta': Format(read_fasta, ('.fasta', '.fa'), _LABELS, ('target_column', 'split_column', 'label_file', 'mask_file')),
-    'folder': Format(None, (), ('classification',), ()),
-    'parallel': Format(None, (), ('translation',), ()),
+    'folder': Format(None, (), ('class',), ()),
+    'parallel': Format(None, (), ('pairs',), ()),
 }
 _FIELDS = (*_COLUMNS, 'label_file', 'mask_file')
 
@@ -88,7 +90,7 @@ def read_examples(path_pattern, task, options):
         for file, records in sources:
             found = list(_rows(file, records, task, part if len(paths) > 1 else None))
             file.check_records(len(found))
-            notes += _header_perhaps(file, found) if name in ('tsv', 'csv') and task == 'classification' else []
+            notes += _header_perhaps(file, found) if name in ('tsv', 'csv') and TASKS[task].target == 'class' else []
             rows += found
             files.append(file)
     if len({type(row.example.inputs) for row in rows}) > 1:
@@ -140,7 +142,7 @@ def expand(pattern):
 
 def _is_parallel(pattern, task, options):
     """Whether braces name two languages; those of a table, which has both in one file, name its parts."""
-    return task == 'translation' and (options.format == 'parallel' or pattern.count('{') > 1 or
+    return TASKS[task].takes() == 'pairs' and (options.format == 'parallel' or pattern.count('{') > 1 or
                                       '{' in pattern and _named(pattern, options) in ('', 'text'))
 
 
@@ -159,7 +161,7 @@ def _format(path, task, options):
     if not os.path.exists(os.path.expanduser(path)):
         raise File(path, options.on_error).missing()
     directory = os.path.isdir(os.path.expanduser(path))
-    carrying = ', '.join(name for name, format in FORMATS.items() if task in format.tasks)
+    carrying = ', '.join(name for name, format in FORMATS.items() if TASKS[task].takes() in format.kinds)
     name = options.format or ('folder' if directory else _named(path, options))
     if options.format and options.format not in FORMATS:
         raise FieldError('data.format', options.format, suggestion(options.format, FORMATS))
@@ -169,11 +171,11 @@ def _format(path, task, options):
         raise refuse('is a directory, and a file is needed')
     if not directory and name == 'folder':
         raise refuse('is no directory, and the format folder needs one')
-    if task not in FORMATS[name].tasks:
-        answers = 'translations' if task == 'translation' else f'labels for {task}'
+    if TASKS[task].takes() not in FORMATS[name].kinds:
+        answers = 'translations' if TASKS[task].takes() == 'pairs' else f'labels for {task}'
         raise refuse(f'the format {name} has no {answers}; those that have are: {carrying}')
     _check_fields(path, name, options)
-    if ',' in options.input_column and task not in ('classification', 'regression'):
+    if ',' in options.input_column and TASKS[task].target not in ('class', 'number'):
         raise FieldError('data.input_column', options.input_column, 'two texts a row are for classification and regression, '
                          f'and the task is {task}; write one column')
     if name == 'fasta':
@@ -191,12 +193,13 @@ def _check_fields(path, name, options):
 def _check_companions(path, task, options):
     if options.mask_file and not options.label_file:
         raise FieldError('data.mask_file', options.mask_file, 'says which labels count, and there is no data.label_file')
-    if task == 'tagging' and not options.label_file:
+    if TASKS[task].per_step and not options.label_file:
         raise FieldError('data.label_file', '', f'tagging {path} needs a second FASTA file, with a label for every step')
     for field in ('label_file', 'mask_file'):
-        if getattr(options, field) and task != 'tagging':
+        if getattr(options, field) and not TASKS[task].per_step:
             raise FieldError(f'data.{field}', getattr(options, field),
-                             f'is for labels of steps, and the task is {task}; leave it empty, or set config.task=tagging')
+                             f'is for labels of steps, and the task is {task}; leave it empty, or set config.task='
+                             f'{taking("labels")[0]}')
     if options.target_column and options.label_file:
         raise FieldError('data.target_column', options.target_column, 'the labels are in data.label_file; leave it empty')
 
@@ -214,7 +217,7 @@ def _rows(file, records, task, part):
     """Every record as an example, in the part that the file is, or in the one that the record names."""
     for number, record in records:
         try:
-            example = EXAMPLES[task](sound(record))
+            example = EXAMPLES[TASKS[task].takes()](sound(record))
             yield Row(example, part or record.part(), file, number)
         except Malformed as problem:
             file.refuse(number, problem)
@@ -225,9 +228,9 @@ def _known_labels(pattern, rows, task):
     given = {row.part for row in rows}
     if 'train' not in given:
         raise FieldError('data.source', f'file:{pattern}', f'has no training record, only: {", ".join(sorted(given))}')
-    if task in ('regression', 'translation'):
+    if TASKS[task].takes() in ('number', 'pairs'):
         return rows
-    labels_of = lambda row: set(row.example.target if task == 'tagging' else (row.example.target,)) - {None}
+    labels_of = lambda row: set(row.example.target if TASKS[task].per_step else (row.example.target,)) - {None}
     known = set().union(*(labels_of(row) for row in rows if row.part == 'train'))
     kept = []
     for row in rows:

@@ -4,6 +4,7 @@ import collections
 import random
 
 from seqjax.errors import UserError
+from seqjax.tasks import TASKS
 
 
 def hold_out(examples, task, *, part, seed):
@@ -16,9 +17,9 @@ def hold_out(examples, task, *, part, seed):
     order = sorted(range(len(examples)), key=[draw() for _ in examples].__getitem__)
     size = max(1, round(len(examples) * part))
     targets = [example.target for example in examples]
-    if task == 'classification':
+    if TASKS[task].target == 'class':
         chosen = _stratified(order, targets, size)
-    elif task == 'tagging':
+    elif TASKS[task].per_step:
         chosen = _keeping_labels(order, targets, size)
     else:
         chosen = set(order[:min(size, len(order) - 1)])

@@ -86,4 +86,4 @@ def _translated(record):
     return Example(record.inputs, record.target)
 
 
-EXAMPLES = {'classification': _classified, 'regression': _measured, 'tagging': _tagged, 'translation': _translated}
+EXAMPLES = {'class': _classified, 'number': _measured, 'labels': _tagged, 'pairs': _translated}  # by `Task.takes`

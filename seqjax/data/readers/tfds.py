@@ -12,6 +12,9 @@ from seqjax.data.readers.columns import named, two
 from seqjax.data.readers.examples import SPLITS, Example, Examples, TextPair
 from seqjax.data.readers.targets import LARGEST
 from seqjax.errors import FieldError, suggestion
+from seqjax.tasks import TASKS, taking
+
+_NOUNS = {'class': 'a label', 'number': 'a finite number', 'pairs': 'a translation'}  # by `Task.takes`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +42,11 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
     feature, or two of them, 'premise,hypothesis', and the label; each is needed where the set has more than one.
     """
     builder, read = _open(name, directory)
-    kind = dict(classification='class', regression='number', translation='text').get(task)
-    if kind is None:
+    kind = TASKS[task].takes()
+    if kind not in _NOUNS:
         raise FieldError('data.source', f'tfds:{name}',
-                         f"sets of TFDS are read for 'classification', 'regression' and 'translation', not for {task!r}")
-    if kind == 'text':
+                         f'sets of TFDS are read for {", ".join(map(repr, taking(*_NOUNS)))}, not for {task!r}')
+    if kind == 'pairs':
         made = _translation(name, builder, read, columns)
     else:
         made = _labelled(builder, _texts(name, builder, columns[0]), kind,
@@ -51,13 +54,13 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
     parts = [[made(record) for record in read(split)] if split in builder.info.splits else [] for split in SPLITS]
     without = sum(part.count(None) for part in parts)
     train, validation, test = ([example for example in part if example is not None] for part in parts)
-    noun = dict(translation='translation', regression='finite number').get(task, 'label')
+    noun = _NOUNS[kind]
     if not train:
-        raise FieldError('data.source', f'tfds:{name}', f'no record of its training split has a {noun}')
+        raise FieldError('data.source', f'tfds:{name}', f'no record of its training split has {noun}')
     if not validation:
         train, validation = held_out(train)
     return Examples(train, validation, test, f'tfds:{name}: {len(train) + len(validation) + len(test):,} records'
-                    + (f', {without:,} without a {noun} left out' if without else ''))
+                    + (f', {without:,} without {noun} left out' if without else ''))
 
 
 def _labelled(builder, texts, kind, target):

@@ -19,6 +19,7 @@ from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.data.text.word_vectors import load_word_vectors
 from seqjax.errors import FieldError
 from seqjax.special_tokens import MARKED_COUNT, Marks
+from seqjax.tasks import TASKS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,10 +97,10 @@ class Encoding:
     def row(self, example):
         """dict(inputs, targets, weights) of one example: a target of its own for every step, or one for all."""
         inputs = self.inputs(example.inputs)
-        if self.task == 'regression':
+        if self._task.target == 'number':
             return dict(inputs=inputs, targets=np.float32(example.target), weights=np.float32(1))
         number = {name: i for i, name in enumerate(self.classes)}
-        if self.task == 'classification':
+        if self._task.target == 'class':
             return dict(inputs=inputs, targets=np.int32(number[example.target]), weights=np.float32(1))
         steps = length_of(dict(inputs=inputs))
         targets, weights, places = np.zeros(steps, np.int32), np.zeros(steps, np.float32), self.places(example.inputs)
@@ -107,14 +108,37 @@ class Encoding:
         weights[places] = [label is not None for label in example.target]
         return dict(inputs=inputs, targets=targets, weights=weights)
 
+    def sequence(self, line, words=False):
+        """(the text, words or two texts that a line has, None), or (None, why it has none). words: where they are read."""
+        if self.pairs:
+            first, tab, second = line.partition('\t')
+            if not tab:
+                return None, 'no TAB between two texts'
+            return (TextPair(first, second), None) if first.strip() and second.strip() else (None, 'an empty text')
+        sequence = tuple(line.split()) if words and self.reads_words else line
+        return (sequence, None) if len(self.tokens(sequence)) else (None, 'an empty line')
+
+    def around(self, hidden, line):
+        """The pieces of a line between its masks, each written as `hidden`."""
+        *before, last = line.split(hidden)
+        if isinstance(self.tokenizer, tokenizers.BPETokenizer):  # byte pairs of a word have the blank before it: so has a mask
+            before = [piece.removesuffix(' ') for piece in before]
+        return [piece.strip() if self.tokenizer.glue else piece for piece in (*before, last)]
+
+    def with_masks(self, pieces):
+        """The tokens of pieces with MASK between them, and the other marks [n]."""
+        mask = np.array([self.marks.mask], np.int32)
+        parts = [tokens for piece in pieces for tokens in (mask, self.tokens(piece))][1:]
+        return marked(np.concatenate(parts), marks=self.marks)
+
     def fitted(self, row):
         """The row, without what a marked one has too much of."""
         return shortened(row, self.longest, self.marks.end) if self.longest else row
 
     def for_model(self):
         """What the data decides about a model."""
-        return dict(vocabulary=self.vocabulary, outputs=0 if self.task == 'masked_lm' else len(self.classes) or 1,
-                    per_step=self.task == 'tagging', characters=self.spelling and self.spelling.vocabulary, table=self.table,
+        return dict(vocabulary=self.vocabulary, **self._task.head(self.classes), table=self.table,
+                    characters=self.spelling and self.spelling.vocabulary,
                     **(dict(context_length=self.longest, end=self.marks.end) if self.marked else {}))
 
     def for_task(self):
@@ -133,6 +157,10 @@ class Encoding:
             saved[name] = saved[name] and tokenizers.dumps(saved[name])
         saved['table'] = None if self.table is None else self.table.shape  # the vectors themselves are parameters by now
         return json.dumps(saved, ensure_ascii=False) + '\n'
+
+    @property
+    def _task(self):
+        return TASKS[self.task]
 
     @property
     def _own(self):
@@ -185,11 +213,11 @@ def relearn(how, task, examples, options):
 def with_answers(how, task, examples, options):
     """The encoding with classes, or mean and deviation, from training examples."""
     how = dataclasses.replace(how, task=task, pairs=isinstance(examples[0].inputs, TextPair))
-    if task == 'regression':
+    if TASKS[task].target == 'number':
         targets = np.array([example.target for example in examples], np.float64)
         return dataclasses.replace(how, offset=float(targets.mean()), scale=float(targets.std()) or 1.0)
     labels = [example.target for example in examples]
-    names = {label for row in labels for label in row if label is not None} if task == 'tagging' else set(labels)
+    names = {label for row in labels for label in row if label is not None} if TASKS[task].per_step else set(labels)
     if len(names) < 2:
         raise FieldError('data.source', options.source,
                          f'has one class, {", ".join(map(repr, names))}; there is nothing to tell apart')
@@ -236,7 +264,7 @@ def _check_sequences(task, sequence, options):
     in_pieces = options.marked and kind in ('byte', 'bpe', 'unigram', 'pretrained')
     if isinstance(sequence, tuple) and kind != 'word' and not in_pieces:
         raise FieldError('data.tokenizer', kind, "the set consists of words; write 'word'")
-    if task == 'tagging' and isinstance(sequence, str) and kind != 'char':
+    if TASKS[task].per_step and isinstance(sequence, str) and kind != 'char':
         raise FieldError('data.tokenizer', kind, "the set has a label for every character; write 'char'")
     if options.vectors and kind != 'word':
         raise FieldError('data.vectors', options.vectors, f"are of words, and data.tokenizer={kind!r}; write 'word'")

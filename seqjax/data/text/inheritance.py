@@ -3,9 +3,9 @@
 import json
 
 from seqjax.errors import FieldError, UserError
+from seqjax.tasks import TASKS
 
-ANSWERING = ('masked_lm', 'classification', 'regression', 'tagging')
-WRITING = ('span_corruption', 'translation')
+ANSWERING, WRITING = ('masked', 'labelled'), ('spans', 'pairs')  # kinds of data whose tokens are of use for one another
 
 
 def inherited(read, task):
@@ -35,7 +35,7 @@ def inherited(read, task):
     text = read('tokenizer.json')
     if text is None or 'kind' not in json.loads(text):  # a file of that name is a matter of other libraries too
         return {}.get
-    _check_task(('language_model',), task)
+    _check_task(('text',), task)
     return {'tokenizer.json': text}.get
 
 
@@ -50,6 +50,7 @@ def check_inherited(saved, options, decided=()):
             raise FieldError(f'data.{field}', ours, f'the run that this one starts from has {theirs!r}; write that')
 
 
-def _check_task(able, task):
-    if task not in able:
+def _check_task(kinds, task):
+    if TASKS[task].data not in kinds:
+        able = [name for name, other in TASKS.items() if other.data in kinds]
         raise UserError(f'is a run for {" or ".join(able)}, and its tokens are of no use for {task}; start from another run')

@@ -12,6 +12,7 @@ import numpy as np
 from seqjax.data.batches.packing import filled
 from seqjax.data.text.marking import marked
 from seqjax.special_tokens import Marks
+from seqjax.tasks import masked_count
 
 MASKED, DRAWN = 0.8, 0.1  # of the chosen tokens: become MASK, become another token; what is left stays as it is
 
@@ -53,7 +54,7 @@ class Masking:
     @property
     def most(self):
         """M: the places of a full row of one text."""
-        return max(1, round(self.share * (self.steps - 2)))
+        return masked_count(self.steps, self.share)
 
     def __call__(self, *texts, rng):
         tokens = marked(*texts, marks=self.marks)

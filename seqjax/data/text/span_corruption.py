@@ -13,26 +13,9 @@ import numpy as np
 
 from seqjax.data.batches.packing import filled
 from seqjax.special_tokens import END
+from seqjax.tasks import span_counts
 
 SENTINELS = 100  # of a vocabulary, as in the paper's
-
-
-def span_counts(length, share, mean_length):
-    """(hidden tokens, spans) of a text of two tokens or more."""
-    hidden = min(max(round(length * share), 1), length - 1)
-    return hidden, min(max(round(hidden / mean_length), 1), length - hidden)
-
-
-def text_length(steps, share, mean_length):
-    """The tokens of the longest text whose inputs, with sentinels and END, take `steps`."""
-    def taken(length):
-        hidden, spans = span_counts(length, share, mean_length)
-        return length - hidden + spans + 1
-
-    length = 2
-    while taken(length + 1) <= steps:
-        length += 1
-    return length
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption, put_back, span_counts, text_length
+from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption, put_back
+from seqjax.tasks import span_counts, text_length
 from seqjax.special_tokens import END
 
 FIRST = 1000
