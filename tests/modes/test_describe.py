@@ -149,12 +149,24 @@ def test_assumed_rows_are_those_that_data_would_have(tmp_path):
 def test_batches_of_shorter_pairs_have_more_tokens_than_those_of_the_longest():
     def activations(tokens):
         config = tiny_config('transformer', task='translation', vocabulary=V, model=dict(heads=2),
-                             data=dict(source='reverse', batch_tokens=tokens), train=dict(accumulate=2))
+                             data=dict(source='reverse', batch_tokens=tokens), train=dict(accumulate=2), parallel=dict(data=4))
         found = describe_experiment(config)
         assert 'a micro-batch has 12 rows, 384 tokens' in str(found)
         return found.memory['activations, at most']
 
     assert activations(1000) == pytest.approx(activations(2 * 384) * 1000 / (2 * 384), rel=1e-6)
+
+
+@pytest.mark.parametrize('schedule', ['linear', 'exponential', 'inverse_sigmoid'])
+def test_a_decoder_that_reads_its_own_tokens_is_described(schedule):
+    config = tiny_config('seq2seq', task='translation', vocabulary=V, data=dict(source='reverse'), train=dict(teacher=schedule))
+    assert describe_experiment(config).training > 0
+
+
+def test_a_batch_that_training_refuses_is_refused():
+    config = decoder(parallel=dict(data=16), data=dict(batch_size=24))
+    with pytest.raises(FieldError, match='^config.data.batch_size=24: must be a multiple of 16: data x fsdp = 16 shards'):
+        describe_experiment(config)
 
 
 def test_spans_are_put_back_in_the_vocabulary_that_they_are_missing_from(tmp_path):
@@ -201,7 +213,7 @@ def test_a_run_that_is_to_begin_with_another_has_its_tokens(tmp_path):
 
 def test_the_launcher_describes_a_config_and_a_run_and_writes_nothing(tmp_path, launch, monkeypatch):  # noqa: F811
     monkeypatch.chdir(tmp_path)
-    code, output, errors = run_here(launch, [f'--config={GPT}', '--mode=describe', '--config.vocabulary=100'], monkeypatch)
+    code, output, errors = run_here(launch, [f'--config={GPT}', '--mode=describe', '--config.vocabulary=100', '--config.parallel.data=1'], monkeypatch)
     assert (code, errors) == (0, '') and 'embedding/table' in output and '[100 x 128]' in output
     assert not snapshot(tmp_path)
     config = labelled_config(write_labelled(tmp_path / 'trees.jsonl', 'classification'), 'classification', 'conv')
