@@ -5,7 +5,7 @@ r"""Many prompts of different lengths, continued by different numbers of tokens:
 A GPT of 6 layers and width 384 with random weights, greedy. Prompts have 4 to 60 tokens, and each is continued by 8 to 128 that are
 drawn evenly, so that half of a batch is done long before its last row.
 
-`rows` is `decode.generate_many`: a row that is done begins with the next prompt. `batches` is `decode.generate`, so many prompts at a
+`rows` is `decode.serve`: a row that is done begins with the next prompt. `batches` is `decode.search`, so many prompts at a
 time, until the last of them is done. `transformers` is `generate` of its GPT-2 of the same size, with a cache, in such batches too,
 padded on the left. The figure is the tokens that were asked for in a second, the median over the rounds, in each of which every
 system runs once, in turn; what compiles is not counted. Needs the extras test and benchmark. Measured: docs/transformers.md.
@@ -26,22 +26,25 @@ from seqjax import decode, models, parallel
 
 V, FIELDS = 65, dict(depth=6, width=384, heads=6)
 LONGEST, MOST = 60, 128
-GREEDY = dict(key=jax.random.key(0), sampler=decode.Sampler(temperature=0.0))
+GREEDY = decode.Sample(temperature=0.0)
 
 
 def seqjax_systems(prompts, new, rows):
     model = models.build('gpt', vocabulary=V, context_length=256, **FIELDS)
     params = jax.jit(lambda: meta.unbox(model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params'])()
 
+    decoder = decode.make_decoder(model, params)
+
     def in_rows():
-        texts, facts = decode.generate_many(model, params, prompts, max_new_tokens=new, rows=rows, **GREEDY)
-        return sum(map(len, texts)), facts
+        found, facts = decode.serve(decoder, prompts, GREEDY, max_new_tokens=new, rows=rows)
+        return sum(int(one.lengths[0]) for one in found), facts
 
     def in_batches():
         made = 0
         for start in range(0, len(prompts), rows):
-            some = decode.generate(model, params, prompts[start:start + rows], max_new_tokens=int(new[start:start + rows].max()), **GREEDY)
-            made += sum(min(len(text), most) for text, most in zip(some, new[start:start + rows]))
+            limits = decode.Limits(int(new[start:start + rows].max()))
+            some = decode.search(decoder, prompts[start:start + rows], GREEDY, limits=limits)
+            made += sum(min(int(one.lengths[0]), most) for one, most in zip(some, new[start:start + rows]))
         return made, None
 
     return dict(rows=in_rows, batches=in_batches)

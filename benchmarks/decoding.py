@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--source=file:test.de.gz] [--rounds=3] [--batch=16,32,64,128] [--layers=2] [--clock=...] [--against=...]
 
-`seqjax` is `decode.translate` with a bidirectional GRU and attention, `transformers` is `generate` of a Marian Transformer
+`seqjax` is `decode.search` with a bidirectional GRU and attention, `transformers` is `generate` of a Marian Transformer
 with as many parameters, three tables of the same size among them. `prefix`, `decoder` and `whole` are the model of seqjax
 and its search, without a state from step to step: `prefix` reads the source once and the answer so far again at every step,
 `decoder` runs all steps of the decoder with their scores again, as a model that is only ever called as a whole does when its
@@ -126,8 +126,8 @@ def seqjax_model(V, width):
 
 
 def seqjax_run(model, params, beam):
-    search = decode.Search(beam=beam, length_factor=1.0, length_margin=0)
-    return lambda rows, B: [best for best, in decode.translate(model, params, rows, search=search, batch_size=B)]
+    decoder, options = decode.make_decoder(model, params), dict(limits=decode.Limits(length_factor=1.0, length_margin=0))
+    return lambda rows, B: decode.search(decoder, rows, decode.Beam(beam, n_best=1), batch_size=B, **options)
 
 
 # ------------------------------------------------------------------------------------------------ transformers
@@ -208,12 +208,12 @@ def compare(rows, answers):
     """How many answers of those without a state are those of seqjax. Raises where one is not as long or not as good."""
     same, mine = {}, answers['seqjax']
     for system, theirs in answers.items():
-        lengths = [len(answer if system == 'transformers' else answer.tokens) for answer in theirs]
+        lengths = [len(answer if system == 'transformers' else answer.texts[0]) for answer in theirs]
         if lengths != [len(row) for row in rows]:
             raise SystemExit(f'{system} wrote answers of other lengths than were asked for')
         if system not in ('seqjax', 'transformers'):
             np.testing.assert_allclose([one.score for one in theirs], [one.score for one in mine], rtol=1e-4)
-            same[system] = sum(np.array_equal(one.tokens, two.tokens) for one, two in zip(theirs, mine))
+            same[system] = sum(np.array_equal(one.texts[0], two.texts[0]) for one, two in zip(theirs, mine))
     return same
 
 

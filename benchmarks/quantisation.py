@@ -2,7 +2,7 @@ r"""A GPT that writes with 8-bit parameters: tokens a second beside the same mod
 
     python benchmarks/quantisation.py [--rounds=9] [--sizes=large,gpt2] [--rows=1,8]
 
-`decode.generate`, greedy, 16 tokens continued by 64, weights random. `float32` is the model as ever; `int8` has 8-bit weights
+`decode.search`, greedy, 16 tokens continued by 64, weights random. `float32` is the model as ever; `int8` has 8-bit weights
 (`ops.quantise`), `int8 both` 8-bit activations too; `bfloat16` is a model of that type with parameters of that type. Every round
 times each once, in turn, so that a busy machine slows all of them; the figure is the median over the rounds, and what compiles is
 not counted. Ratios above 1 are faster than float32. Measured: docs/quantisation.md.
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqjax import decode, models, parallel
+from seqjax.params import quantise, size_in_bytes
 
 SIZES = {  # the first is the larger one of benchmarks/transformer.py
     'large': dict(vocabulary=65, depth=6, width=384, heads=6),
@@ -28,20 +29,21 @@ PROMPT, NEW = 16, 64
 
 def systems(fields, rows):
     """({name: run}, {name: bytes of parameters})."""
-    rng, greedy = np.random.default_rng(0), decode.Sampler(temperature=0.0)
+    rng, limits = np.random.default_rng(0), decode.Limits(NEW)
     prompts = list(rng.integers(fields['vocabulary'], size=(rows, PROMPT)).astype(np.int32))
     build = lambda **changed: models.build('gpt', context_length=PROMPT + NEW, **fields, **changed)
     model = build()
     init = lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))
     params = jax.jit(lambda: meta.unbox(init())['params'])()
-    trees = {'float32': params, 'int8': params.quantise(params, init), 'int8 both': params.quantise(params, init, activations=True),
+    trees = {'float32': params, 'int8': quantise(params, init), 'int8 both': quantise(params, init, activations=True),
              'bfloat16': jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)}
 
     def run(name):
         used = build(dtype='bfloat16') if name == 'bfloat16' else model
-        return lambda: decode.generate(used, trees[name], prompts, key=jax.random.key(0), max_new_tokens=NEW, sampler=greedy)
+        decoder = decode.make_decoder(used, trees[name])
+        return lambda: decode.search(decoder, prompts, decode.Greedy(), limits=limits)
 
-    return {name: run(name) for name in trees}, {name: params.size_in_bytes(tree) for name, tree in trees.items()}
+    return {name: run(name) for name in trees}, {name: size_in_bytes(tree) for name, tree in trees.items()}
 
 
 def main():

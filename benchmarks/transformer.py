@@ -11,7 +11,7 @@ AdamW. All three see the same batch again and again; their last losses are in th
 `products` are the products of matrices of such a step and nothing else, by XLA and by torch: forwards, and backwards for what
 each reads and for its kernel. What is left of a step is everything else.
 
-`writing` is greedy: `decode.generate` beside `generate` of transformers, one text of 16 tokens continued by 128, both with a
+`writing` is greedy: `decode.search` beside `generate` of transformers, one text of 16 tokens continued by 128, both with a
 cache of keys and values. Weights are random.
 
 Every round times each system once, in turn, so that a busy machine slows all of them; the figure is the median over the
@@ -73,8 +73,8 @@ def seqjax_training(batch, T, fields):
 def seqjax_writing(prompt, T, fields):
     model = seqjax_model(T, fields)
     params = tasks.LanguageModel(model).plain_init(jax.random.key(0), dict(inputs=prompt[None]))
-    greedy = decode.Sampler(temperature=0.0)
-    return lambda: decode.generate(model, params, [prompt], key=jax.random.key(0), max_new_tokens=NEW, sampler=greedy)[0]
+    decoder, limits = decode.make_decoder(model, params), decode.Limits(NEW)
+    return lambda: decode.search(decoder, [prompt], decode.Greedy(), limits=limits)[0].texts[0]
 
 
 # ------------------------------------------------------------------------------------------------ torch

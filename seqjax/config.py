@@ -71,21 +71,15 @@ def task_of(config):
     return with_prefix('config', lambda: tasks.TASKS[task_name(config)])
 
 
-def search(config):
-    """How translations are looked for."""
-    options = config.decode
-    fields = {field: options[field] for field in ('beam', 'length_penalty', 'coverage_penalty', 'groups', 'diversity',
-                                                  'no_repeat', 'min_length', 'n_best', 'length_factor', 'exact')}
-    if options.sample and options.length_penalty == 1.0:  # its default, which is for beams
-        fields['length_penalty'] = 0.0
-    return with_prefix('config.decode', lambda: decode.Search(
-        max_length=options.max_new_tokens, sampler=sampler(config) if options.sample else None, **fields))
+def method(config, draft=None):
+    """How answers are searched for or drawn. draft: the decoder of config.decode.draft, for speculative sampling."""
+    continues, usual = task_of(config).writes, defaults(config.model.name).decode
+    return with_prefix('config.decode', lambda: decode.method_of(config.decode, usual, continues, draft))
 
 
-def sampler(config):
-    """How tokens are drawn."""
-    options = config.decode
-    return with_prefix('config.decode', lambda: decode.Sampler(options.temperature, options.top_k, options.top_p, options.min_p))
+def limits(config):
+    """What answers may be."""
+    return with_prefix('config.decode', lambda: decode.limits_of(config.decode))
 
 
 def refuse_unread(config, fields, reason):
@@ -109,8 +103,8 @@ def _check_targets(config):
 
 def _check_decoding(config):
     """What is searched or drawn by must be possible, and coverage is that of an attention over a source."""
-    sampler(config)
-    penalty = search(config).coverage_penalty
+    method(config), limits(config)
+    penalty = config.decode.coverage_penalty
     if penalty and (task_of(config).data != 'pairs' or config.model.get('context', 'attention') != 'attention'):
         raise FieldError('config.decode.coverage_penalty', penalty, 'is for translation by a model with attention; set it '
                          'to 0')
@@ -120,8 +114,6 @@ def _check_decoding(config):
 def _check_writing(config):
     """Contrastive search and drafts are ways to continue a text, and the first needs to know among how many tokens."""
     options, task = config.decode, task_of(config)
-    if not 0 <= options.contrastive <= 1:
-        raise FieldError('config.decode.contrastive', options.contrastive, 'must be at least 0 and at most 1 (0 is off)')
     if options.draft_tokens < 1:
         raise FieldError('config.decode.draft_tokens', options.draft_tokens, 'must be at least 1')
     if len(options.stop) > 1:
@@ -136,9 +128,6 @@ def _check_writing(config):
         refuse_unread(config, ('prefix', 'exact'), f'is for translations, and the task is {task_name(config)}; write')
     if not options.draft:
         refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
-    if options.contrastive and not options.top_k:
-        raise FieldError('config.decode.top_k', 0, f'config.decode.contrastive={options.contrastive} chooses among so many of '
-                         'the likeliest tokens; set it to 5, or to another number')
 
 
 def _check_quantisation(options):

@@ -148,6 +148,8 @@ def _decode():
         seed=0,                   # another seed, another text
         max_new_tokens=500,       # and of a translation never more than length_factor times its source, plus 10
         length_factor=2.0,
+        method='',                # 'greedy', 'sample', 'beam', 'exact', 'contrastive', 'speculative' or one that is registered
+                                  # in decode.METHODS; '': what the fields below ask for
         sample=False,             # translations are drawn, as the texts of language models are, and not searched for
         temperature=0.8,          # 0: greedy
         top_k=0,                  # 0: all tokens

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 import pytest
 
 from seqjax import config as configs
-from seqjax import models
+from seqjax import decode, models
 from seqjax.errors import FieldError, UserError
 from seqjax.modes import experiment_files
 from tests.tiny import first_task, tiny_config
@@ -281,8 +281,10 @@ def test_a_search_for_translations_is_possible_or_refused(model, fields, sentenc
 def test_a_search_is_as_its_config_says():
     fields = dict(beam=4, length_penalty=0.5, coverage_penalty=0.1, groups=2, diversity=0.3, no_repeat=3, min_length=5, n_best=2,
                   length_factor=1.5)
-    found = configs.search(tiny_config('seq2seq', data=dict(source='reverse'), decode=fields))
-    assert {field: getattr(found, field) for field in fields} == fields
+    config = tiny_config('seq2seq', data=dict(source='reverse'), decode=fields)
+    method, limits = configs.method(config), configs.limits(config)
+    assert method == decode.Beam(4, 0.5, 0.1, groups=2, diversity=0.3, n_best=2)
+    assert limits == decode.Limits(config.decode.max_new_tokens, 1.5, no_repeat=3, min_length=5)
 
 
 def test_gradients_of_a_translation_are_not_looked_at():

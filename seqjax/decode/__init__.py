@@ -1,20 +1,21 @@
-"""Generation for every model through one step interface."""
+"""Decoding for every model through one step interface: `search(decoder, inputs, method)`."""
 
-from seqjax.decode.beam import BeamTrace, beam_search
+from seqjax.decode.batches import SHAPES, Limits, search
+from seqjax.decode.beam import Beam, BeamTrace, Greedy
 from seqjax.decode.constraints import MinLength, NoRepeat, Prefix
-from seqjax.decode.continuous import generate_many
-from seqjax.decode.contrastive import contrastive_search
-from seqjax.decode.decoder import Decoder, LanguageModelDecoder, decoder
-from seqjax.decode.ensemble import Ensemble, ensemble
-from seqjax.decode.exact import exact_search
-from seqjax.decode.generate import generate
-from seqjax.decode.hypotheses import Hypotheses
-from seqjax.decode.sampling import Sampler, keep_min_p, keep_top_k, keep_top_p, sample
+from seqjax.decode.continuous import serve
+from seqjax.decode.contrastive import Contrastive
+from seqjax.decode.decoder import Decoder, Ensemble, LanguageModelDecoder, make_decoder
+from seqjax.decode.exact import Exact
+from seqjax.decode.hypotheses import Hypotheses, log_softmax
+from seqjax.decode.lengths import of_like_length
+from seqjax.decode.methods import METHODS, limits_of, method_of
+from seqjax.decode.problem import Problem
+from seqjax.decode.sampling import Sample, keep_min_p, keep_top_k, keep_top_p
 from seqjax.decode.scoring import score, score_pairs
-from seqjax.decode.speculative import speculate
-from seqjax.decode.translate import SHAPES, Search, Translation, translate
+from seqjax.decode.speculative import Speculative
 
-__all__ = ['BeamTrace', 'Decoder', 'Ensemble', 'Hypotheses', 'LanguageModelDecoder', 'MinLength', 'NoRepeat', 'Prefix',
-           'SHAPES', 'Sampler', 'Search', 'Translation', 'beam_search', 'contrastive_search', 'decoder', 'ensemble',
-           'exact_search', 'generate', 'generate_many', 'keep_min_p', 'keep_top_k', 'keep_top_p', 'sample', 'score',
-           'score_pairs', 'speculate', 'translate']
+__all__ = ['Beam', 'BeamTrace', 'Contrastive', 'Decoder', 'Ensemble', 'Exact', 'Greedy', 'Hypotheses',
+           'LanguageModelDecoder', 'Limits', 'METHODS', 'MinLength', 'NoRepeat', 'Prefix', 'Problem', 'SHAPES', 'Sample',
+           'Speculative', 'keep_min_p', 'keep_top_k', 'keep_top_p', 'limits_of', 'log_softmax', 'make_decoder', 'method_of',
+           'of_like_length', 'score', 'score_pairs', 'search', 'serve']

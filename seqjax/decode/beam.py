@@ -3,13 +3,17 @@
 Shapes: B rows, G groups of w hypotheses, k = G w hypotheses of a row, N = B k of all rows, T steps, S source steps.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from seqjax.decode.constraints import constrain
-from seqjax.decode.hypotheses import Hypotheses, coverage_score, length_normalised, log_softmax
+from seqjax.decode.generate import continue_prompts
+from seqjax.decode.hypotheses import (Hypotheses, check_not_negative, coverage_score, length_normalised, log_softmax)
+from seqjax.decode.problem import Problem
+from seqjax.decode.sampling import Sample
 from seqjax.errors import FieldError
 
 DROPPED, GOES_ON, FINISHED = range(3)
@@ -61,35 +65,73 @@ class _Beam(NamedTuple):
     trace: Any
 
 
-def beam_search(step, state, first, *, width, max_length, end, limits=None, length_penalty=0.0, coverage_penalty=0.0,
-                attention=None, source_mask=None, groups=1, diversity=0.0, constraints=(), trace=False):
-    """`Hypotheses`, the k = width best of every row that a beam finds; with trace (Hypotheses, BeamTrace).
+@dataclasses.dataclass(frozen=True)
+class Beam:
+    """Beam search, plain and diverse: the width = k best of every row that a beam finds.
 
         score(Y) = log P(Y) / ((5 + |Y|) / 6) ** length_penalty + coverage_penalty * sum_s log(min(sum_t a_ts, 1))
 
-    (Wu et al. 2016, eq. 14.) step(state, tokens [N]) -> (state, logits [N, V]); state: B rows, before the first token; the
-    state of hypothesis j of row b is row b k + j. first: [B], the token that is read first.
-
-    A row has k live hypotheses and up to k finished ones. Of all ways to go on, the best 2k by log P are candidates. An
-    end among the best k of them finishes; the best k of those that do not end are the next live ones. So width 1 is
-    greedy. A row is done when it has k finished ones, or after max_length tokens, where live ones are taken as they are,
-    without an end. Of finished ones the best k by score are kept. Rows do not influence each other.
-
-    limits: [B], a row's own max_length where it is shorter; 0 for rows that are padding. attention: state -> [N, S], the
-    weights of the step that led to it, and source_mask: [B, S], True where the source is no padding; for coverage_penalty.
-    constraints: see `decode.constraints`.
+    (Wu et al. 2016, eq. 14.) A row has k live hypotheses and up to k finished ones. Of all ways to go on, the best 2k by
+    log P are candidates. An end among the best k of them finishes; the best k of those that do not end are the next live
+    ones. So width 1 is greedy. A row is done when it has k finished ones, or after max_length tokens, where live ones are
+    taken as they are, without an end. Of finished ones the best k by score are kept. Rows do not influence each other.
 
     groups: diverse beam search (Vijayakumar et al. 2018). Every group is a beam of w = k / groups; a group chooses its
     candidates by log P - diversity * (how often the groups before it went on or ended with this token at this step). That
     term chooses, and is not added up over the steps; of hypotheses that two groups found, one is returned.
+    n_best: how many of the k are returned; 0: all.
     """
-    check_width(width, groups, diversity)
-    if max_length < 1:
-        raise FieldError('max_length', max_length, 'must be at least 1')
-    if coverage_penalty and (attention is None or source_mask is None):
-        raise FieldError('coverage_penalty', coverage_penalty, 'needs attention and source_mask')
-    B, T, k, w = len(first), max_length, width, width // groups
-    limits = jnp.minimum(jnp.full(B, T) if limits is None else limits, T)
+
+    width: int = 5
+    length_penalty: float = 0.0
+    coverage_penalty: float = 0.0
+    groups: int = 1
+    diversity: float = 0.0
+    n_best: int = 0
+
+    def __post_init__(self):
+        check_not_negative(self, 'length_penalty', 'coverage_penalty', 'diversity')
+        if self.width < 1:
+            raise FieldError('width', self.width, 'must be at least 1')
+        if self.groups < 1 or self.width % self.groups:
+            raise FieldError('groups', self.groups, f'must divide width={self.width}')
+        if self.groups > 1 and not self.diversity > 0:
+            raise FieldError('diversity', self.diversity,
+                             f'must be more than 0, or the {self.groups} groups are {self.groups} times the same')
+        if self.groups == 1 and self.diversity:
+            raise FieldError('diversity', self.diversity, 'is between groups, and there is one; write 0, or more groups')
+        if not 0 <= self.n_best <= self.width:
+            raise FieldError('n_best', self.n_best, f'must be at least 1 and at most width={self.width}')
+
+    def solve(self, problem: Problem) -> Hypotheses:
+        found, _ = self.traced(problem, trace=False)
+        return jax.tree.map(lambda leaf: leaf[:, :self.n_best], found) if self.n_best else found
+
+    def traced(self, problem: Problem, trace: bool = True) -> tuple[Hypotheses, BeamTrace | None]:
+        """(all k hypotheses of every row, what became of all candidates)."""
+        return _search(self, problem, trace)
+
+
+@dataclasses.dataclass(frozen=True)
+class Greedy:
+    """The likeliest token at every step, up to the end."""
+
+    def solve(self, problem: Problem) -> Hypotheses:
+        return Beam(1).solve(problem)
+
+    def write(self, decoder, prompts, **options):
+        """Continuations of prompts, whose window moves over long texts."""
+        return continue_prompts(Sample(0.0), decoder, prompts, **options)
+
+
+def _search(chosen, problem, trace):
+    if chosen.coverage_penalty and (problem.attention is None or problem.source_mask is None):
+        raise FieldError('coverage_penalty', chosen.coverage_penalty, 'needs attention and source_mask')
+    (step, state, first, T, end), limits = problem[:5], problem.row_limits()
+    constraints, attention, source_mask = problem.constraints, problem.attention, problem.source_mask
+    length_penalty, coverage_penalty, diversity = chosen.length_penalty, chosen.coverage_penalty, chosen.diversity
+    B, k, groups = len(first), chosen.width, chosen.groups
+    w = k // groups
     group_starts = w * jnp.arange(groups)[:, None]  # [G, 1], the first slot of a group
 
     def advance(beam):
@@ -136,18 +178,7 @@ def beam_search(step, state, first, *, width, max_length, end, limits=None, leng
     found = _best(k, jax.tree.map(lambda leaf: leaf.reshape(B, k), beam.finished))
     found = _read_back(found, beam.tokens, beam.parents)
     found = _without_copies(found) if groups > 1 else found
-    return (found, jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), beam.trace)) if trace else found
-
-
-def check_width(width, groups, diversity, name='width'):
-    if width < 1:
-        raise FieldError(name, width, 'must be at least 1')
-    if groups < 1 or width % groups:
-        raise FieldError('groups', groups, f'must divide {name}={width}')
-    if groups > 1 and not diversity > 0:
-        raise FieldError('diversity', diversity, f'must be more than 0, or the {groups} groups are {groups} times the same')
-    if groups == 1 and diversity:
-        raise FieldError('diversity', diversity, 'is between groups, and there is one; write 0, or more groups')
+    return found, jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), beam.trace)
 
 
 def _start(first, limits, groups, w, T, follows, trace):

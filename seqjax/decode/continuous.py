@@ -1,6 +1,6 @@
 """Continues many prompts with few rows: a row that is done begins with the next prompt at once (Yu et al. 2022, section 3.1).
 
-The texts are those of `generate`. One compiled loop turns as long as there is work, and every turn
+The texts are those of `Sample`. One compiled loop turns as long as there is work, and every turn
 
     gives prompts that wait to rows that are free, and pages to rows that have grown,
     lets one row read the next chunk of its prompt (Agrawal et al. 2023, section 4.2), so that the others need not wait for long,
@@ -13,6 +13,7 @@ prompt came last gives its own back and waits: its text is kept, and read again.
 Shapes: N prompts, S tokens of the longest text, B rows, P pages of a row, C tokens of a chunk, V vocabulary.
 """
 
+from collections.abc import Callable, Sequence
 import functools
 from typing import Any, NamedTuple
 
@@ -20,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqjax.decode.generate import is_end, padded_prompts, pick_rows
-from seqjax.decode.sampling import Sampler
+from seqjax.decode.generate import is_end, log_prob_of, padded_prompts, pick_rows
+from seqjax.decode.hypotheses import Hypotheses
 from seqjax.errors import FieldError
 
 TURNS = 64  # of the compiled loop, after which it is said how far it has come
@@ -60,6 +61,7 @@ class Queue(NamedTuple):
 
     text: jax.Array      # [N, S], prompts, and what was written after them
     grown: jax.Array     # [N], the tokens of a text now
+    log_probs: jax.Array  # [N], log P of what was written
     first: jax.Array     # [N], the first one that is looked at
     waiting: jax.Array   # [N], whether it is neither done nor in a row
     work: jax.Array      # [B]
@@ -90,14 +92,17 @@ class Queue(NamedTuple):
         return jnp.where(self.busy, self.read - self.of_row(self.first), 0)
 
 
-def generate_many(model, params, prompts, *, key, max_new_tokens, sampler=Sampler(), end=None, rows=8, chunk=64, page_size=16,
-                  pages=0, seen=lambda done: None):
-    """([new tokens of every prompt], Facts); the tokens are those of `generate`, whatever the other rows do.
+def serve(decoder: Any, prompts: Sequence, sampler: Any, *, key: jax.Array | None = None, max_new_tokens: Any, rows: int = 8,
+          chunk: int = 64, page_size: int = 16, pages: int = 0,
+          seen: Callable[[int], None] = lambda done: None) -> tuple[list[Hypotheses], Facts]:
+    """Continuous batching: ([`Hypotheses` of every prompt], Facts); the texts are those of `search`, whatever the other rows do.
 
-    max_new_tokens: a number, or one for every prompt. rows: texts that are written together. chunk: tokens of a prompt that are
-    read in a turn. pages: that rows share; 0: as many as rows of the greatest length need, so that none ever waits for one.
-    seen: told now and then how many texts are done.
+    max_new_tokens: a number, or one for every prompt. sampler: a `Sample`. rows: texts that are written together. chunk: tokens
+    of a prompt that are read in a turn. pages: that rows share; 0: as many as rows of the greatest length need, so that none
+    ever waits for one. seen: told now and then how many texts are done.
     """
+    model, params, end = decoder.model, decoder.params, decoder.end
+    key = jax.random.key(0) if key is None else key
     most = np.broadcast_to(np.asarray(max_new_tokens, np.int32), len(prompts))
     for field, value in (('max_new_tokens', most.min(initial=1)), ('rows', rows), ('chunk', chunk), ('page_size', page_size)):
         if value < 1:
@@ -112,8 +117,9 @@ def generate_many(model, params, prompts, *, key, max_new_tokens, sampler=Sample
         queue, left = _turn(model, sizes, sampler, end, params, asked, queue)
         seen(len(prompts) - int(left))
     facts = Facts(int(queue.turns), int(queue.chunks), int(queue.evictions), float(queue.written / (queue.turns * sizes.rows)))
-    text, grown = np.asarray(queue.text), np.asarray(queue.grown)
-    return [row[length:stop] for row, length, stop in zip(text, lengths, grown)], facts
+    text, grown, sums = map(np.asarray, (queue.text, queue.grown, queue.log_probs))
+    return [Hypotheses(row[None, length:stop], np.array([stop - length]), sums[[n]], sums[[n]])
+            for n, (row, length, stop) in enumerate(zip(text, lengths, grown))], facts
 
 
 def _sizes(model, lengths, most, rows, chunk, page_size, pages):
@@ -133,7 +139,7 @@ def _begin(model, sizes, text, lengths, prompts):
     memory, table = model.initial_state(B, sizes.context) if not sizes.pages else None, jnp.zeros((B, 0), jnp.int32)
     if sizes.pages:
         memory, _, table = model.paged_state(B, sizes.context, sizes.pages, sizes.page_size)
-    queue = Queue(text, lengths, lengths - jnp.minimum(lengths, sizes.context), jnp.arange(N) < prompts, jnp.full(B, N, jnp.int32),
+    queue = Queue(text, lengths, jnp.zeros(N), lengths - jnp.minimum(lengths, sizes.context), jnp.arange(N) < prompts, jnp.full(B, N, jnp.int32),
                   jnp.zeros(B, jnp.int32), table, memory, *(jnp.int32(0) for _ in range(4)))
     return jax.tree.map(jnp.copy, queue)  # each has memory of its own, which the loop writes to
 
@@ -167,7 +173,7 @@ def _turn(model, sizes, sampler, end, params, asked, queue):
 
 
 def _make_room(queue, sizes, model):
-    """A row that can look at no more tokens goes on with the last half of them, as `generate` does."""
+    """A row that can look at no more tokens goes on with the last half of them, as `Sample` does."""
     full = (queue.unread > 0) & (queue.position >= sizes.context)
     start = queue.of_row(queue.grown) - max(1, sizes.context // 2)
     text = jnp.where(full, queue.work, len(queue.text))
@@ -271,5 +277,6 @@ def _write(queue, logits, ready, asked, sizes, sampler, end):
     text = jnp.where(ready, queue.work, N)
     return queue._replace(
         text=queue.text.at[text, queue.of_row(queue.grown)].set(tokens, mode='drop'),
-        grown=queue.grown.at[text].add(1, mode='drop'), work=jnp.where(done, N, queue.work),
+        grown=queue.grown.at[text].add(1, mode='drop'),
+        log_probs=queue.log_probs.at[text].add(log_prob_of(tokens, logits), mode='drop'), work=jnp.where(done, N, queue.work),
         table=jnp.where(done[:, None], sizes.pages, queue.table), turns=queue.turns + 1, written=queue.written + ready.sum())

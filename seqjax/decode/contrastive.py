@@ -1,39 +1,52 @@
-"""Contrastive search: of the likeliest tokens, one that does not say again what the text has said."""
+"""Contrastive search: of the likeliest tokens, one whose hidden state is unlike those of the text before it."""
 
+import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 
-from seqjax.decode.generate import cut, is_end, last_tokens, padded_prompts, pick_rows
+from seqjax.decode.generate import cut, is_end, last_tokens, log_prob_of, padded_prompts, pick_rows
+from seqjax.decode.hypotheses import Hypotheses
 from seqjax.errors import FieldError
 
 
-def contrastive_search(model, params, prompts, *, max_new_tokens, k, alpha, end=None):
-    """Continues every prompt, always in the same way, and returns a list of numpy arrays with the new tokens.
+@dataclasses.dataclass(frozen=True)
+class Contrastive:
+    """Contrastive search: continues every prompt, always in the same way.
 
         x_t = argmax over the k likeliest tokens v of (1 - alpha) p(v | x_<t) - alpha max_{j < t} cos(h_v, h_{x_j})
 
-    (Su et al. 2022, equation 5.) h_v is what the last layer says, before the output, when v is read after x_<t. alpha: 0 is
-    greedy, and 1 asks for nothing but novelty. prompts, end: as of `generate`, whose window moves over long texts here too. A
-    token keeps the h that it had when it was read first; tokens of a prompt that the window does not reach have none.
+    (Su et al. 2022, equation 5.) h_v is the last hidden state when v is read after x_<t. alpha, the degeneration penalty: 0
+    is greedy, and 1 asks for nothing but novelty. The window moves over long texts as that of `Sample` does. A token keeps
+    the h that it had when it was read first; tokens of a prompt that the window does not reach have none.
 
-    A model takes part by `context_length`, `initial_state`, `extend_hidden(state, tokens, lengths)` -> (state, h [B, T, D]) and
-    `score(h)` -> logits [B, T, V]. The leaves of its state have B rows.
+    A model takes part by `context_length`, `initial_state`, `extend_hidden(state, tokens, lengths)` -> (state, h [B, T, D])
+    and `score(h)` -> logits [B, T, V]. The leaves of its state have B rows.
     """
-    if not hasattr(model, 'extend_hidden'):
-        raise FieldError('model', type(model).__name__, 'has no extend_hidden, which contrastive search compares tokens by')
-    if k < 1:
-        raise FieldError('k', k, 'must be at least 1, as 5')
-    if not 0 <= alpha <= 1:
-        raise FieldError('alpha', alpha, 'must be at least 0 and at most 1 (0 is greedy)')
-    padded, lengths = padded_prompts(prompts, max_new_tokens)
-    return cut(*_search(model, max_new_tokens, k, end, params, padded, lengths, jnp.float32(alpha)))
+
+    k: int = 5
+    alpha: float = 0.6
+
+    def __post_init__(self):
+        if not 0 <= self.alpha <= 1:
+            raise FieldError('alpha', self.alpha, 'must be at least 0 and at most 1 (0 is greedy)')
+        if self.k < 1:
+            raise FieldError('k', self.k, 'must be at least 1, as 5')
+
+    def write(self, decoder, prompts, *, max_new_tokens, key=None, report=None) -> list[Hypotheses]:
+        """One hypothesis for every prompt, its score the log P under the model."""
+        if not hasattr(decoder.model, 'extend_hidden'):
+            raise FieldError('model', type(decoder.model).__name__,
+                             'has no extend_hidden, which contrastive search compares tokens by')
+        padded, lengths = padded_prompts(prompts, max_new_tokens)
+        return cut(*_search(decoder.model, max_new_tokens, self.k, decoder.end, decoder.params, padded, lengths,
+                            jnp.float32(self.alpha)))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
-    """(new tokens [B, max_new_tokens], how many of them count [B])."""
+    """(new tokens [B, max_new_tokens], how many of them count [B], their log P [B])."""
     B, P = prompts.shape
     total = P + max_new_tokens
     context = min(model.context_length or total, total)
@@ -53,7 +66,7 @@ def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
         return jax.lax.cond((used >= context).any(), reread, lambda _: (state, used), None)
 
     def advance(carry):
-        n, text, made, used, state, logits, past, known, running = carry
+        n, text, made, sums, used, state, logits, past, known, running = carry
         if total > context:
             state, used = make_room(made, text, state, used)
         p, candidates = jax.lax.top_k(jax.nn.softmax(logits.astype(jnp.float32)), min(k, logits.shape[-1]))  # [B, k]
@@ -64,13 +77,14 @@ def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
         likeness = jnp.where(jnp.arange(past.shape[1]) < known[:, None, None], cosines, -jnp.inf).max(axis=-1)  # [B, k]
         best = jnp.argmax((1 - alpha) * p - alpha * likeness, axis=-1)  # [B]
         tokens, h = candidates[rows, best], h[rows, best]
+        sums += jnp.where(running, log_prob_of(tokens, logits), 0)
         state = jax.tree.map(lambda x: x[rows * candidates.shape[1] + best], forks)
         logits = apply(h[:, None], method='score')[:, 0]
         text = text.at[rows, jnp.where(running, lengths + made, total)].set(tokens, mode='drop')
         past = past.at[rows, known].set(_unit(h))
         made += running.astype(jnp.int32)
         running = running & ~is_end(tokens, end)
-        return n + 1, text, made, used + 1, state, logits, past, known + 1, running
+        return n + 1, text, made, sums, used + 1, state, logits, past, known + 1, running
 
     def unfinished(carry):
         n, *_, running = carry
@@ -80,10 +94,10 @@ def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
     state, h, used = read(text, lengths, min(context, P))
     logits = apply(h[rows, used - 1][:, None], method='score')[:, 0]
     past = jnp.pad(_unit(h), ((0, 0), (0, max_new_tokens), (0, 0)))  # [B, S, D], of which row b knows the first known[b]
-    start = (jnp.int32(0), text, jnp.zeros_like(lengths), used, state, logits, past, used, jnp.ones(B, bool))
-    _, text, made, *_ = jax.lax.while_loop(unfinished, advance, start)
+    start = (jnp.int32(0), text, jnp.zeros_like(lengths), jnp.zeros(B), used, state, logits, past, used, jnp.ones(B, bool))
+    _, text, made, sums, *_ = jax.lax.while_loop(unfinished, advance, start)
     places = lengths[:, None] + jnp.arange(max_new_tokens)
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), made
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), made, sums
 
 
 def _unit(h):

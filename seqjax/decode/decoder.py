@@ -1,28 +1,46 @@
-"""One interface for all that can be decoded: encoder-decoders and language models.
+"""One interface for all that can be decoded: encoder-decoders, language models and ensembles of them.
 
     memory, state = decoder.begin(inputs [B, S], lengths [B], max_length)      both have B rows; memory never changes
     first = decoder.first(inputs, lengths)                                     [B], what is read first
     state, logits = decoder.step(memory, state, tokens [N])                    N = B k, the k hypotheses of a row together
-    decoder.attention(state)                                                   [N, S], where the step looked, or None
+    decoder.attention(state)                                                   [N, S], attention weights of the step, or None
 
-A search takes the closure `functools.partial(decoder.step, memory)`.
+A method takes the closure `functools.partial(decoder.step, memory)`. Decoders are pytrees: their leaves are the parameters.
 """
 
 import dataclasses
+import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
-from seqjax.errors import FieldError
-from seqjax.special_tokens import START
+from seqjax.decode.hypotheses import log_softmax
+from seqjax.errors import FieldError, suggestion
+from seqjax.special_tokens import END, START
+
+AVERAGES = ('probability', 'log_probability')
 
 
-def decoder(model, params, start=START):
-    """The decoder of a model, by what it has: `begin` and `step`, or `initial_state` and `extend`."""
+def make_decoder(model: Any, params: Any, *, start: int = START, end: Any = None, average: str = 'probability') -> Any:
+    """The decoder of a model, by what it has: `begin` and `step`, or `initial_state` and `extend`.
+
+    Args:
+        model, params: one of each, or lists of them, which become an `Ensemble`. average: of an ensemble.
+        start: what the decoder of an encoder-decoder reads first.
+        end: the token that ends an answer, or, for methods that continue texts, a tuple of them; of an encoder-decoder END
+            where it is None, and of a language model none; -1: none.
+    """
+    if isinstance(model, (list, tuple)):
+        if len(model) != len(params) or not model:
+            raise ValueError(f'{len(model)} models and {len(params)} trees of parameters; give one tree for every model')
+        if len(model) > 1:
+            return Ensemble(tuple(make_decoder(*pair, start=start, end=end) for pair in zip(model, params)), average)
+        (model,), (params,) = model, params
     if hasattr(model, 'begin'):
-        return Decoder(model, params, start)
+        return Decoder(model, params, start, END if end is None else end)
     if hasattr(model, 'extend'):
-        return LanguageModelDecoder(model, params)
+        return LanguageModelDecoder(model, params, end)
     raise FieldError('model', type(model).__name__, 'writes no tokens: it has neither begin and step nor extend')
 
 
@@ -33,6 +51,7 @@ class Decoder:
     model: Any
     params: Any
     start: int = START
+    end: int = END
 
     def begin(self, inputs, lengths, max_length):
         return self.model.apply({'params': self.params}, inputs, lengths, max_length, method='begin')
@@ -49,10 +68,11 @@ class Decoder:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LanguageModelDecoder:
-    """A language model that goes on with a prompt: all of it but its last token is read at the beginning."""
+    """A language model that continues a prompt: all of it but its last token is read at the beginning."""
 
     model: Any
     params: Any
+    end: Any = None
 
     def begin(self, inputs, lengths, max_length):
         B, S = inputs.shape
@@ -73,3 +93,50 @@ class LanguageModelDecoder:
 
     def attention(self, state):
         return None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Decoders with one vocabulary as one decoder, which every method takes as it takes them.
+
+    average: 'probability', log (1/M) sum_m P_m, where one member is enough to make a token likely; or 'log_probability',
+    (1/M) sum_m log P_m (normalised again by the search), where one is enough to make it unlikely.
+    """
+
+    members: tuple
+    average: str = 'probability'
+
+    def __post_init__(self):
+        if self.average not in AVERAGES:
+            raise FieldError('average', self.average, f'no such average; {suggestion(self.average, AVERAGES)}')
+
+    @property
+    def end(self):
+        return self.members[0].end
+
+    def begin(self, inputs, lengths, max_length):
+        return tuple(zip(*(member.begin(inputs, lengths, max_length) for member in self.members)))
+
+    def first(self, inputs, lengths):
+        return self.members[0].first(inputs, lengths)
+
+    def step(self, memory, state, tokens):
+        states, logits = zip(*(member.step(*parts, tokens) for member, *parts in zip(self.members, memory, state)))
+        if len({part.shape for part in logits}) > 1:
+            sizes = ', '.join(str(part.shape[-1]) for part in logits)
+            raise ValueError(f'models with vocabularies of {sizes} tokens cannot write together')
+        log_probs = jnp.stack([log_softmax(part) for part in logits])  # [M, N, V]
+        if self.average == 'log_probability':
+            return states, log_probs.mean(axis=0)
+        return states, jax.nn.logsumexp(log_probs, axis=0) - math.log(len(logits))
+
+    def attention(self, state):
+        """The mean over the members that have attention."""
+        weights = [member.attention(part) for member, part in zip(self.members, state)]
+        weights = [part.astype(jnp.float32) for part in weights if part is not None]
+        return sum(weights[1:], weights[0]) / len(weights) if weights else None
+
+
+jax.tree_util.register_dataclass(Decoder, ['params'], ['model', 'start', 'end'])
+jax.tree_util.register_dataclass(LanguageModelDecoder, ['params'], ['model', 'end'])
+jax.tree_util.register_dataclass(Ensemble, ['members'], ['average'])

@@ -1,7 +1,9 @@
 """The best hypothesis there is, by best-first (A*) search on the host: what a beam only approximates, for small problems."""
 
+import dataclasses
 import heapq
 import itertools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -9,14 +11,17 @@ import numpy as np
 
 from seqjax.decode.constraints import constrain
 from seqjax.decode.hypotheses import Hypotheses, length_normalised, log_softmax
+from seqjax.decode.problem import Problem
 from seqjax.errors import FieldError
 
+STEPS, WAYS = 20_000, 2_000_000  # prefixes that an exact search may grow, and ways to go on that it may keep
 
-def exact_search(step, state, first, *, max_length, end, length_penalty=0.0, constraints=(), n_best=1, expansions=100_000):
-    """`Hypotheses`, the n_best best of one row by the score of `beam_search` with this length_penalty.
 
-    All sequences take part that end within max_length tokens, and those of max_length tokens without an end. step, state,
-    first, constraints: as of `beam_search`, with B = 1.
+@dataclasses.dataclass(frozen=True)
+class Exact:
+    """Exact search: the n_best best of one row by the score of `Beam` with this length_penalty.
+
+    All sequences take part that end within max_length tokens, and those of max_length tokens without an end.
 
     A prefix of l tokens with log P = p is worth no more than
 
@@ -24,12 +29,30 @@ def exact_search(step, state, first, *, max_length, end, length_penalty=0.0, con
 
     since log P only falls and lp is monotonic in the length. The prefix with the highest bound is grown first; a finished
     sequence that comes up before all others is the best (Hart et al. 1968). expansions: how many prefixes may be grown;
-    the number can rise as V ** max_length.
+    the number can rise as V ** max_length. 0: STEPS, or as many as have WAYS ways to go on.
     """
-    if len(first) != 1:
-        raise ValueError(f'exact search takes one row, and here are {len(first)}; call it once for each')
-    if max_length < 1:
-        raise FieldError('max_length', max_length, 'must be at least 1')
+
+    length_penalty: float = 0.0
+    n_best: int = 1
+    expansions: int = 100_000
+    on_host: ClassVar[bool] = True
+
+    def __post_init__(self):
+        if self.n_best < 1:
+            raise FieldError('n_best', self.n_best, 'must be at least 1')
+
+    def solve(self, problem: Problem) -> Hypotheses:
+        """Takes a problem of one row."""
+        if len(problem.first) != 1:
+            raise ValueError(f'exact search takes one row, and here are {len(problem.first)}; call it once for each')
+        return _search(self, problem)
+
+
+def _search(exact, problem):
+    (step, state, first, _, end), constraints = problem[:5], problem.constraints
+    max_length, length_penalty, n_best = int(problem.row_limits()[0]), exact.length_penalty, exact.n_best
+    vocabulary = jax.eval_shape(step, state, first)[1].shape[-1]
+    expansions = exact.expansions or min(STEPS, WAYS // vocabulary)
     step, number, grown, found = jax.jit(step), itertools.count(), 0, []
     score = lambda log_prob, length: float(length_normalised(log_prob, np.float64(length), length_penalty))
     bound = lambda log_prob, length: max(score(log_prob, length + 1), score(log_prob, max_length))
@@ -40,6 +63,11 @@ def exact_search(step, state, first, *, max_length, end, length_penalty=0.0, con
             found.append((tokens, -worth, log_prob))
             continue
         if grown == expansions:
+            if not exact.expansions:
+                raise FieldError('exact', True, f'there is too much to search: {expansions:,} beginnings of answers to a row of '
+                                 f'{int(problem.source_mask.sum())} tokens do not show the best one, of up to {max_length} tokens '
+                                 f'out of {vocabulary:,}; write false and search with a beam, or make it easier with '
+                                 'length_penalty=0 or a smaller max_new_tokens')
             raise FieldError('expansions', expansions, f'are not enough to be sure of the {n_best} best; allow more, or '
                              'write a smaller max_length')
         grown += 1

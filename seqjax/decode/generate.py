@@ -16,20 +16,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqjax.decode.sampling import Sampler
+from seqjax.decode.hypotheses import Hypotheses, log_softmax
+from seqjax.decode.lengths import padded_length
 from seqjax.errors import FieldError
 
 
-def generate(model, params, prompts, *, key, max_new_tokens, sampler=Sampler(), end=None):
-    """Continues every prompt and returns a list of numpy arrays with the new tokens.
+def continue_prompts(sampler, decoder, prompts, *, key=None, max_new_tokens, report=None) -> list[Hypotheses]:
+    """Continues every prompt as the sampler draws: one hypothesis each, its score the log P under the model.
 
-    prompts: list of non-empty 1-D integer arrays, of any lengths. end: a token after which a row stops, or a tuple of them; it
-    is kept.
+    prompts: list of non-empty 1-D integer arrays, of any lengths. A text stops after an end token, which is kept.
     What a row becomes depends on the key, its own number and its own prompt, not on the rows beside it.
     """
     padded, lengths = padded_prompts(prompts, max_new_tokens)
-    tokens, made = _continue(model, max_new_tokens, sampler, end, params, padded, lengths, key)
-    return cut(tokens, made)
+    key = jax.random.key(0) if key is None else key
+    return cut(*_continue(decoder.model, max_new_tokens, sampler, decoder.end, decoder.params, padded, lengths, key))
 
 
 def padded_prompts(prompts, max_new_tokens):
@@ -39,21 +39,26 @@ def padded_prompts(prompts, max_new_tokens):
     lengths = np.array([len(prompt) for prompt in prompts], np.int32)
     if not len(prompts) or not lengths.min():
         raise ValueError('every prompt needs at least one token to continue from')
-    room = max(16, 1 << int(lengths.max() - 1).bit_length())  # powers of two, so that few shapes are compiled
-    padded = np.zeros((len(prompts), room), np.int32)
+    padded = np.zeros((len(prompts), padded_length(lengths.max())), np.int32)
     for row, prompt in zip(padded, prompts):
         row[:len(prompt)] = prompt
     return padded, lengths
 
 
-def cut(tokens, made):
-    """The rows of tokens [B, T] as a list, each up to made[b]."""
-    return [np.asarray(row[:n]) for row, n in zip(np.asarray(tokens), np.asarray(made))]
+def cut(tokens, made, log_probs) -> list[Hypotheses]:
+    """Of every row of tokens [B, T] one hypothesis, its first made[b] tokens with that log P."""
+    sums = np.asarray(log_probs)[:, None]
+    return Hypotheses(np.asarray(tokens)[:, None], np.asarray(made)[:, None], sums, sums).rows()
 
 
 def is_end(tokens, end):
     """Whether each of the tokens is an end: None, a token, or a tuple of them."""
     return jnp.isin(tokens, jnp.array(() if end is None else end, tokens.dtype))
+
+
+def log_prob_of(tokens, logits):
+    """log P [...] of tokens [...] under logits [..., V]."""
+    return jnp.take_along_axis(log_softmax(logits), tokens[..., None], axis=-1)[..., 0]
 
 
 def last_tokens(text, lengths, window):
@@ -73,7 +78,7 @@ def pick_rows(chosen, new, old):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key):
-    """(new tokens [B, max_new_tokens], how many of them count [B])."""
+    """(new tokens [B, max_new_tokens], how many of them count [B], their log P [B])."""
     B, P = prompts.shape
     total = P + max_new_tokens
     context = min(model.context_length or total, total)
@@ -86,15 +91,15 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
         state, logits = model.apply({'params': params}, model.initial_state(B, context), tokens, keep, method='extend')
         return state, logits[jnp.arange(B), keep - 1], keep
 
-    def choose(n, text, lengths, logits, running):
+    def choose(n, text, lengths, sums, logits, running):
         tokens = jax.vmap(lambda key, row: sampler(jax.random.fold_in(key, n), row))(keys, logits)  # [B]
         text = text.at[jnp.arange(B), jnp.where(running, lengths, total)].set(tokens, mode='drop')
-        lengths = lengths + running.astype(jnp.int32)
-        return text, lengths, tokens, running & ~is_end(tokens, end)
+        lengths, sums = lengths + running.astype(jnp.int32), sums + jnp.where(running, log_prob_of(tokens, logits), 0)
+        return text, lengths, sums, tokens, running & ~is_end(tokens, end)
 
     def advance(carry):
-        n, text, lengths, used, state, logits, running = carry
-        text, lengths, tokens, running = choose(n, text, lengths, logits, running)
+        n, text, lengths, sums, used, state, logits, running = carry
+        text, lengths, sums, tokens, running = choose(n, text, lengths, sums, logits, running)
         full = used >= context
         # A full row's step writes outside its cache and is dropped; what it returns is replaced below.
         state, logits = model.apply({'params': params}, state, tokens[:, None], method='extend')
@@ -103,15 +108,15 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
             def reread(_):
                 return pick_rows(full, read(text, lengths, max(1, context // 2)), (state, logits, used))
             state, logits, used = jax.lax.cond(full.any(), reread, lambda _: (state, logits, used), None)
-        return n + 1, text, lengths, used, state, logits, running
+        return n + 1, text, lengths, sums, used, state, logits, running
 
     def unfinished(carry):
         n, *_, running = carry
         return (n < max_new_tokens - 1) & running.any()
 
     state, logits, used = read(text, lengths, min(context, P))
-    start = (jnp.int32(0), text, lengths, used, state, logits, jnp.ones(B, bool))
-    n, text, grown, _, _, logits, running = jax.lax.while_loop(unfinished, advance, start)
-    text, grown, _, _ = choose(n, text, grown, logits, running)  # the last token is not read again
+    start = (jnp.int32(0), text, lengths, jnp.zeros(B), used, state, logits, jnp.ones(B, bool))
+    n, text, grown, sums, _, _, logits, running = jax.lax.while_loop(unfinished, advance, start)
+    text, grown, sums, _, _ = choose(n, text, grown, sums, logits, running)  # the last token is not read again
     places = lengths[:, None] + jnp.arange(max_new_tokens)
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths, sums

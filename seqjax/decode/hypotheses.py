@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from seqjax.errors import FieldError
 
 
 class Hypotheses(NamedTuple):
@@ -17,6 +20,21 @@ class Hypotheses(NamedTuple):
     lengths: jax.Array
     scores: jax.Array
     log_probs: jax.Array
+
+    def rows(self) -> list['Hypotheses']:
+        """Those of every row by itself, on the host: only hypotheses that there are, tokens [k, T] no longer than the
+        longest of them, lengths, scores and log_probs [k]."""
+        tokens, lengths, scores, log_probs = map(np.asarray, self)
+        return [Hypotheses(tokens[b, real, :lengths[b].max(initial=0)], lengths[b, real], scores[b, real], log_probs[b, real])
+                for b, real in enumerate(lengths > 0)]
+
+    @property
+    def texts(self) -> list[np.ndarray]:
+        """Of one row: the tokens of each hypothesis, its end included where it has one."""
+        return [tokens[:length] for tokens, length in zip(self.tokens, self.lengths)]
+
+
+NONE = Hypotheses(np.zeros((0, 0), np.int32), np.zeros(0, np.int32), *np.zeros((2, 0), np.float32))  # of one row
 
 
 def log_softmax(logits):
@@ -37,3 +55,10 @@ def coverage_score(coverage, mask):
     """
     seen = jnp.clip(coverage, jnp.finfo(coverage.dtype).tiny, 1)
     return jnp.where(mask, jnp.log(seen), 0).sum(axis=-1)
+
+
+def check_not_negative(fields, *names):
+    """Those fields of a dataclass must be finite numbers of at least 0."""
+    for name in names:
+        if not 0 <= getattr(fields, name) < float('inf'):
+            raise FieldError(name, getattr(fields, name), 'must be at least 0')

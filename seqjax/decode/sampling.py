@@ -1,4 +1,4 @@
-"""Choosing the next token from logits, and writing text by it."""
+"""Sampling: temperature, top-k, nucleus (top-p) and min-p, and the loop that draws token by token."""
 
 import dataclasses
 
@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 
 from seqjax.decode.constraints import constrain
+from seqjax.decode.generate import continue_prompts
 from seqjax.decode.hypotheses import Hypotheses, log_softmax
+from seqjax.decode.problem import Problem
 from seqjax.errors import FieldError
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampler:
+class Sample:
     """Temperature, then top-k, then nucleus (top-p) and min-p filtering, then a draw. Temperature 0 is greedy.
 
         p_i ~ exp(logit_i / temperature), over the k likeliest tokens, of those over the fewest that together have
@@ -45,6 +47,43 @@ class Sampler:
             return jax.nn.one_hot(jnp.argmax(logits), len(logits))
         return jax.nn.softmax(self._filtered(logits))
 
+    def solve(self, problem: Problem) -> Hypotheses:
+        """`Hypotheses` with k = 1: every row is written token by token as it is drawn, up to its end.
+
+        Scores are the log P under the model, whatever temperature and filters made of it.
+        """
+        (step, state, first, T, end), limits, B = problem[:5], problem.row_limits(), len(problem.first)
+        constraints, keys = problem.constraints, problem.keys
+
+        def advance(carry):
+            t, state, last, text, lengths, sums, running = carry
+            state, logits = step(state, last)
+            log_probs = constrain(constraints, log_softmax(logits), text, t, end)
+            tokens = jax.vmap(lambda key, row: self(jax.random.fold_in(key, t), row))(keys, log_probs)  # [B]
+            gained = jnp.take_along_axis(log_probs, tokens[:, None], axis=-1)[:, 0]
+            text = text.at[:, t].set(jnp.where(running, tokens, 0))
+            lengths, sums = lengths + running.astype(jnp.int32), sums + jnp.where(running, gained, 0)
+            return t + 1, state, tokens, text, lengths, sums, running & (tokens != end) & (t + 1 < limits)
+
+        def unfinished(carry):
+            t, *_, running = carry
+            return (t < T) & running.any()
+
+        start = (jnp.int32(0), state, first.astype(jnp.int32), jnp.zeros((B, T), jnp.int32), jnp.zeros(B, jnp.int32),
+                 jnp.zeros(B), limits > 0)
+        _, _, _, text, lengths, sums, _ = jax.lax.while_loop(unfinished, advance, start)
+        sums = jnp.where(lengths > 0, sums, -jnp.inf)[:, None]
+        return Hypotheses(text[:, None], lengths[:, None], sums, sums)
+
+    def write(self, decoder, prompts, **options):
+        """Continuations of prompts, whose window moves over long texts."""
+        return continue_prompts(self, decoder, prompts, **options)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it needs a key."""
+        return self.temperature > 0
+
     def _filtered(self, logits):
         logits = logits.astype(jnp.float32) / self.temperature
         if 0 < self.top_k < logits.shape[-1]:
@@ -73,36 +112,3 @@ def keep_top_p(logits, p):
 def keep_min_p(logits, p):
     """-inf for all logits [V] of tokens that are less than p times as likely as the likeliest one."""
     return jnp.where(logits >= logits.max() + jnp.log(p), logits, -jnp.inf)
-
-
-def sample(step, state, first, *, sampler, keys, max_length, end, limits=None, constraints=()):
-    """`Hypotheses` with k = 1: every row is written token by token as the sampler draws, up to its end.
-
-    step(state, tokens [B]) -> (state, logits [B, V]); state, first: as of `beam_search`, and so are limits and constraints.
-    keys: [B]; what a row becomes depends on its own key and not on the rows beside it. Scores are the log P under the model,
-    whatever the sampler made of it.
-    """
-    if max_length < 1:
-        raise FieldError('max_length', max_length, 'must be at least 1')
-    B, T = len(first), max_length
-    limits = jnp.minimum(jnp.full(B, T) if limits is None else limits, T)
-
-    def advance(carry):
-        t, state, last, text, lengths, sums, running = carry
-        state, logits = step(state, last)
-        log_probs = constrain(constraints, log_softmax(logits), text, t, end)
-        tokens = jax.vmap(lambda key, row: sampler(jax.random.fold_in(key, t), row))(keys, log_probs)  # [B]
-        gained = jnp.take_along_axis(log_probs, tokens[:, None], axis=-1)[:, 0]
-        text = text.at[:, t].set(jnp.where(running, tokens, 0))
-        lengths, sums = lengths + running.astype(jnp.int32), sums + jnp.where(running, gained, 0)
-        return t + 1, state, tokens, text, lengths, sums, running & (tokens != end) & (t + 1 < limits)
-
-    def unfinished(carry):
-        t, *_, running = carry
-        return (t < T) & running.any()
-
-    start = (jnp.int32(0), state, first.astype(jnp.int32), jnp.zeros((B, T), jnp.int32), jnp.zeros(B, jnp.int32),
-             jnp.zeros(B), limits > 0)
-    _, _, _, text, lengths, sums, _ = jax.lax.while_loop(unfinished, advance, start)
-    sums = jnp.where(lengths > 0, sums, -jnp.inf)[:, None]
-    return Hypotheses(text[:, None], lengths[:, None], sums, sums)

@@ -1,41 +1,68 @@
 """Speculative sampling: a small model drafts some tokens, and the large one reads all of them at once."""
 
+import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 
-from seqjax.decode.generate import cut, is_end, last_tokens, padded_prompts, pick_rows
-from seqjax.decode.sampling import Sampler
+from seqjax.decode.decoder import LanguageModelDecoder
+from seqjax.decode.generate import cut, is_end, last_tokens, log_prob_of, padded_prompts, pick_rows
+from seqjax.decode.hypotheses import Hypotheses
+from seqjax.decode.sampling import Sample
 from seqjax.errors import FieldError
 
 
-def speculate(model, params, draft, draft_params, prompts, *, key, max_new_tokens, draft_tokens=4, sampler=Sampler(), end=None):
-    """(new tokens, as `generate` returns them; the share of the drafted tokens that was accepted).
+@dataclasses.dataclass(frozen=True, eq=False)
+class Speculative:
+    """Speculative sampling: texts distributed as those that `sample` draws from the model, whatever the draft is, and greedy
+    ones are the same.
 
-    The texts are distributed as those that `generate` draws from `model`, whatever `draft` is, and greedy ones are the same: the
-    draft only decides how many tokens a reading of the model yields, from 1 to draft_tokens + 1; `accept` says how. Reading several
-    tokens at once rounds otherwise than one by one, so greedy texts can differ where two tokens are equal but for that.
+    The draft only decides how many tokens a reading of the model yields, from 1 to tokens + 1; `accept` says how. Reading
+    several tokens at once rounds otherwise than one by one, so greedy texts can differ where two tokens are equal but for that.
 
-    prompts, sampler, end: as of `generate`, whose window moves over long texts here too. The models share their tokens, and can
-    take some back: `rewinds`, and `rewind(state, position [B])`.
+    Args:
+        draft: the `LanguageModelDecoder` of a smaller model. The models share their tokens, and can take some back: `rewinds`,
+            and `rewind(state, position [B])`. tokens: drafted at a time. sample: how tokens are drawn.
     """
-    for name, given in (('model', model), ('draft', draft)):
-        if not getattr(given, 'rewinds', False):
-            raise FieldError(name, type(given).__name__, 'cannot take back tokens that it has read; speculative sampling is for '
-                             "decoder-only Transformers with attention='softmax'")
-    if model.vocabulary != draft.vocabulary:
-        raise FieldError('draft', type(draft).__name__, f'has {draft.vocabulary} tokens, and the model has {model.vocabulary}; '
-                         'they must have the same')
-    if draft_tokens < 1:
-        raise FieldError('draft_tokens', draft_tokens, 'must be at least 1')
-    most = max(1, (draft.context_length or 2 * draft_tokens) // 2)
-    if draft_tokens > most:
-        raise FieldError('draft_tokens', draft_tokens, f'must be at most {most}, half of what the draft can look at')
-    padded, lengths = padded_prompts(prompts, max_new_tokens)
-    tokens, made, accepted, drafted = _continue(model, draft, max_new_tokens, draft_tokens, sampler, end, params, draft_params,
-                                                padded, lengths, key)
-    return cut(tokens, made), int(accepted) / int(drafted)
+
+    draft: LanguageModelDecoder
+    tokens: int = 4
+    sample: Sample = Sample()
+
+    def __post_init__(self):
+        if not getattr(self.draft.model, 'rewinds', False):
+            raise _cannot('draft', self.draft.model)
+        if self.tokens < 1:
+            raise FieldError('tokens', self.tokens, 'must be at least 1')
+        most = max(1, (self.draft.model.context_length or 2 * self.tokens) // 2)
+        if self.tokens > most:
+            raise FieldError('tokens', self.tokens, f'must be at most {most}, half of what the draft can look at')
+
+    @property
+    def draws(self) -> bool:
+        return self.sample.draws
+
+    def write(self, decoder, prompts, *, max_new_tokens, key=None, report=None) -> list[Hypotheses]:
+        """One hypothesis for every prompt. report: told {'accepted': the share of the drafted tokens that was}."""
+        model, draft = decoder.model, self.draft.model
+        if not getattr(model, 'rewinds', False):
+            raise _cannot('model', model)
+        if model.vocabulary != draft.vocabulary:
+            raise FieldError('draft', type(draft).__name__, f'has {draft.vocabulary} tokens, and the model has '
+                             f'{model.vocabulary}; they must have the same')
+        padded, lengths = padded_prompts(prompts, max_new_tokens)
+        *written, accepted, drafted = _continue(
+            model, draft, max_new_tokens, self.tokens, self.sample, decoder.end, decoder.params, self.draft.params, padded,
+            lengths, jax.random.key(0) if key is None else key)
+        if report is not None:
+            report(dict(accepted=int(accepted) / int(drafted)))
+        return cut(*written)
+
+
+def _cannot(name, model):
+    return FieldError(name, type(model).__name__, 'cannot take back tokens that it has read; speculative sampling is for '
+                      "decoder-only Transformers with attention='softmax'")
 
 
 def accept(key, drafted, q, p):
@@ -59,7 +86,7 @@ def accept(key, drafted, q, p):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_params, prompts, lengths, key):
-    """(new tokens [B, max_new_tokens], how many of them count [B], drafted tokens that were accepted, and all that could be).
+    """(new tokens [B, max_new_tokens], how many of them count [B], their log P [B], drafted tokens that were accepted, and all that could be).
 
     The last token of a text is read by neither model before the next round. `before` [B]: tokens in a model's window before it;
     the model has read them all, and the draft all but `behind` [B], which is 1 after a round that has accepted everything.
@@ -101,7 +128,7 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
         return state, *jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), (tokens, q), more)
 
     def advance(carry):
-        n, text, lengths, left, (state, before), (draft_state, draft_before), behind, running, accepted, drafted = carry
+        n, text, lengths, sums, left, (state, before), (draft_state, draft_before), behind, running, accepted, drafted = carry
         round_keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, n), M + 1), out_axes=1)(keys)  # [M + 1, B]
         if total > context:
             state, before = make_room(running & (before >= context), extend, model, context, text, lengths, state, before)
@@ -129,8 +156,9 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
             running &= ~ends.any(axis=1)
         places = jnp.where(jnp.arange(M + 1) < new[:, None], lengths[:, None] + jnp.arange(M + 1), total)
         text = text.at[rows[:, None], places].set(tokens, mode='drop')
+        gained = jnp.where(jnp.arange(M + 1) < new[:, None], log_prob_of(tokens, logits), 0).sum(axis=1)
         left = left - new
-        return (n + 1, text, lengths + new, left, (state, before + new), (draft_state, draft_before + new),
+        return (n + 1, text, lengths + new, sums + gained, left, (state, before + new), (draft_state, draft_before + new),
                 (new > M).astype(jnp.int32), running & (left > 0), accepted, drafted)
 
     def unfinished(carry):
@@ -140,8 +168,8 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
     text = jnp.concatenate([prompts, jnp.zeros((B, max_new_tokens), jnp.int32)], axis=1)  # [B, P + new]
     first = (read(extend, model, context, text, lengths, min(context, P)),
              read(extend_draft, draft, draft_context, text, lengths, min(draft_context, P)))
-    start = (jnp.int32(0), text, lengths, jnp.full(B, max_new_tokens, jnp.int32), *first, jnp.zeros(B, jnp.int32),
+    start = (jnp.int32(0), text, lengths, jnp.zeros(B), jnp.full(B, max_new_tokens, jnp.int32), *first, jnp.zeros(B, jnp.int32),
              jnp.ones(B, bool), jnp.int32(0), jnp.int32(0))
-    _, text, grown, *_, accepted, drafted = jax.lax.while_loop(unfinished, advance, start)
+    _, text, grown, sums, *_, accepted, drafted = jax.lax.while_loop(unfinished, advance, start)
     places = lengths[:, None] + jnp.arange(max_new_tokens)
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths, accepted, drafted
+    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths, sums, accepted, drafted

@@ -19,7 +19,7 @@ from seqjax.interop.hf_names import ARCHITECTURES
 class Loaded:
     """A model that was read, and what is needed to write it again.
 
-        model, variables     ours: model.apply(variables, ...), decode.generate(model, variables['params'], ...)
+        model, variables     ours: model.apply(variables, ...), decode.make_decoder(model, variables['params'])
         apply(**inputs)      theirs: inputs and outputs as numpy arrays, by the names that transformers has for them
     architecture: the class of transformers that the files are of. config: config.json.
     """

@@ -33,30 +33,27 @@ def generate_text(config, workdir, checkpoint='latest'):
     model, restore = _writer(config, run, tokenizer)
     if options.beam > 1:
         _check_beam(options, len(prompt), model.context_length)
-    if options.draft:
-        draft, draft_params = _load_draft(config, model, tokenizer)
-    params = restore(checkpoint)
+    method = configs.method(config, options.draft and _load_draft(config, model, tokenizer))
+    decoder = decode.make_decoder(model, restore(checkpoint), end=end)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
-        prompts, length = [prompt] * options.samples, dict(max_new_tokens=options.max_new_tokens, end=end)
-        drawn = dict(key=jax.random.key(options.seed), sampler=configs.sampler(config), **length)
-        if options.beam > 1:
-            written = _likeliest(config, model, params, prompt)
-        elif options.contrastive:
-            written = decode.contrastive_search(model, params, prompts, k=options.top_k, alpha=options.contrastive, **length)
-        elif options.draft:
-            written, share = decode.speculate(model, params, draft, draft_params, prompts,
-                                              draft_tokens=options.draft_tokens, **drawn)
-            bar.say(f'accepted: {share:.1%} of the tokens that {options.draft} drafted')
+        length, key = options.max_new_tokens, jax.random.key(options.seed)
+        if isinstance(method, decode.Beam):  # one search finds all of them
+            method, prompts = dataclasses.replace(method, n_best=options.samples), [prompt]
         else:
-            written = decode.generate(model, params, prompts, **drawn)
-    return [options.prompt + _text(tokenizer, tokens, options.stop) for tokens in written]
+            prompts = [prompt] * options.samples
+        facts = {}
+        found = decode.search(decoder, prompts, method, limits=decode.Limits(length, no_repeat=options.no_repeat), key=key,
+                              shapes=(len(prompt),), batch_size=len(prompts), report=facts.update)
+        if 'accepted' in facts:
+            bar.say(f'accepted: {facts["accepted"]:.1%} of the tokens that {options.draft} drafted')
+    return [options.prompt + _text(tokenizer, tokens, options.stop) for one in found for tokens in one.texts]
 
 
 def continue_lines(config, workdir, lines, checkpoint='latest'):
     """Yields dict(input, texts) for every line: `config.decode.samples` texts that begin with it.
 
-    config.decode.batch_size texts are written at a time, and one that is done makes room for the next (`decode.generate_many`).
+    config.decode.batch_size texts are written at a time, and one that is done makes room for the next (`decode.serve`).
     A line that cannot be continued gets a null and the reason. At the end it is said what was unusual about the lines.
     """
     if jax.process_count() > 1:
@@ -68,9 +65,13 @@ def continue_lines(config, workdir, lines, checkpoint='latest'):
     configs.refuse_unread(config, ['prompt'], 'is not read, as every line of --input is a prompt; write')
     end = _end(tokenizer, options.stop)
     model, restore = _writer(config, run, tokenizer)
-    write = functools.partial(
-        decode.generate_many, model, restore(checkpoint), max_new_tokens=options.max_new_tokens, sampler=configs.sampler(config),
-        end=end, rows=options.batch_size, pages=options.pages, page_size=options.page_size)
+    decoder, method = decode.make_decoder(model, restore(checkpoint), end=end), configs.method(config)
+    if isinstance(method, decode.Sample):
+        write = functools.partial(decode.serve, decoder, sampler=method, max_new_tokens=options.max_new_tokens,
+                                  rows=options.batch_size, pages=options.pages, page_size=options.page_size)
+    else:
+        write = lambda prompts, **drawn: (decode.search(decoder, prompts, method, limits=configs.limits(config),
+                                                        batch_size=options.batch_size, **drawn), None)
     with ProgressBar('generate', None, unit='text') as bar:
         noticed, done, evicted = Noticed(), 0, 0
         for piece in pieces_of(lines):
@@ -89,8 +90,8 @@ def continue_lines(config, workdir, lines, checkpoint='latest'):
                 if reason:
                     yield dict(input=line, texts=None, reason=reason)
                 else:
-                    some = [next(texts) for _ in range(options.samples)]
-                    yield dict(input=line, texts=[line + _text(tokenizer, tokens, options.stop) for tokens in some])
+                    some = [next(texts).texts for _ in range(options.samples)]
+                    yield dict(input=line, texts=[line + _text(tokenizer, tokens, options.stop) for tokens, *_ in some])
             done += len(piece)
         for sentence in noticed.sentences():
             bar.say(sentence)
@@ -178,7 +179,7 @@ def _writer(config, run, tokenizer):
 
 
 def _load_draft(config, model, tokenizer):
-    """(model, parameters) of the run that drafts tokens for a model, on the devices of that."""
+    """The decoder of the run that drafts tokens for a model, on the devices of that."""
     run = RunDirectory(config.decode.draft)
     refuse = functools.partial(FieldError, 'config.decode.draft', config.decode.draft)
 
@@ -204,16 +205,7 @@ def _load_draft(config, model, tokenizer):
     if config.decode.draft_tokens > limit:
         raise FieldError('config.decode.draft_tokens', config.decode.draft_tokens, f'must be at most {limit}, half of what '
                          'the model that drafts can look at')
-    return draft, there(lambda: restore('latest'))
-
-
-def _likeliest(config, model, params, prompt):
-    """The likeliest ways to go on that a beam finds, as many as samples are wanted."""
-    options = config.decode
-    search = dataclasses.replace(configs.search(config), n_best=options.samples, length_factor=0.0,
-                                 length_margin=options.max_new_tokens)
-    found = decode.translate(model, params, [prompt], search=search, batch_size=1, shapes=(len(prompt),), end=-1)
-    return [answer.tokens for answer in found[0]]
+    return decode.make_decoder(draft, there(lambda: restore('latest')))
 
 
 def _check_beam(options, prompt_length, context):

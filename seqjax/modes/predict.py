@@ -5,6 +5,7 @@ import functools
 import jax
 import numpy as np
 
+from seqjax import decode
 from seqjax.data import TextPair
 from seqjax.data.batches import ragged
 from seqjax.errors import UserError
@@ -16,7 +17,6 @@ from seqjax.train.experiment import make_task
 from seqjax.train.progress import ProgressBar
 
 LINES_AT_ONCE = 4096
-SHORTEST_ROW = 16  # rows are as long as the next power of two: few programs, whatever the lines
 
 
 def predict_lines(config, workdir, lines, checkpoint='latest'):
@@ -70,7 +70,7 @@ def _look(noticed, number, line, row, reason):
 def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
     lengths = np.array([0 if row is None else ragged.length_of(row) for row in rows])
     answers = [{'input': line, task.answer: None, 'reason': reason} for line, (_, reason) in zip(lines, sequences)]
-    for row_length, places in of_like_length(lengths, batch_size, encoding.longest):
+    for row_length, places in decode.of_like_length(lengths, batch_size, longest=encoding.longest):
         most = max(len(rows[place].get('places', ())) for place in places)
         sizes = dict(inputs=row_length, places=min(row_length, 2 ** most.bit_length()))
         batch = ragged.padded([rows[place] for place in places], sizes, batch_size)
@@ -79,19 +79,6 @@ def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
             of_row = {name: value[number] for name, value in outputs.items()}
             answers[place] = task.render(lines[place], sequences[place][0], rows[place], of_row, encoding)
     return answers
-
-
-def of_like_length(lengths, batch_size, longest=0):
-    """(row length, places of at most batch_size sequences that such rows hold) for all sequences that have steps.
-
-    longest: what no row is longer than; 0: nothing.
-    """
-    rows = np.maximum(SHORTEST_ROW, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(int))
-    rows = np.minimum(rows, longest) if longest else rows
-    for row_length in np.unique(rows):
-        places = np.flatnonzero((rows == row_length) & (lengths > 0))
-        for start in range(0, len(places), batch_size):
-            yield row_length, places[start:start + batch_size]
 
 
 def pieces_of(lines):

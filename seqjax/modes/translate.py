@@ -16,7 +16,7 @@ from seqjax.modes.explain import explain_row, pictures
 from seqjax.modes.input_warnings import Noticed
 from seqjax.modes.lines import open_input, print_objects
 from seqjax.modes.mode import CHECKPOINT, INPUT, Mode
-from seqjax.modes.predict import of_like_length, pieces_of
+from seqjax.modes.predict import pieces_of
 from seqjax.runs.directory import RunDirectory
 from seqjax.special_tokens import END
 from seqjax.train.experiment import make_task
@@ -38,7 +38,8 @@ def translate_lines(config, workdir, lines, checkpoint='latest', *, ensemble=(),
     prefix = _prefix(config.decode, encoding)
     members = [first, *(_same_words(encoding, config.quantise, path, checkpoint) for path in ensemble)]
     models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
-    search, shapes, key = configs.search(config), _shapes(config.data.max_length), jax.random.key(config.decode.seed)
+    decoder, method, limits = decode.make_decoder(models, params), configs.method(config), configs.limits(config)
+    shapes, key = _shapes(config.data.max_length), jax.random.key(config.decode.seed)
     noticed, done, drawn = Noticed(), 0, run.path / 'explain'
     for old in pictures(drawn) if explain else ():
         old.unlink()
@@ -47,14 +48,14 @@ def translate_lines(config, workdir, lines, checkpoint='latest', *, ensemble=(),
             rows = [_rows(number, line, encoding, shapes[-1], noticed) for number, line in enumerate(some, done + 1)]
             prefixes = [() if piece else prefix for of_line in rows for piece, _ in enumerate(of_line)]
             bar.update(done, '' if done else 'compiling')
-            answers = iter(with_prefix('config.decode', lambda: decode.translate(
-                models, params, [row for of_line in rows for row in of_line], search=search, shapes=shapes,
+            answers = iter(with_prefix('config.decode', lambda: decode.search(
+                decoder, [row for of_line in rows for row in of_line], method, limits=limits, shapes=shapes,
                 batch_size=config.decode.batch_size, key=jax.random.fold_in(key, done), seen=bar.add, prefixes=prefixes)))
             yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
             for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
                 for row in of_line[:1]:
                     bar.say(f'drawing how line {number} was translated')
-                    explain_row(models, params, encoding, row, search, drawn, number, prefix)
+                    explain_row(decoder, encoding, row, method, limits, drawn, number, prefix)
             done += len(some)
             bar.update(done)
         for sentence in noticed.sentences():
@@ -194,11 +195,11 @@ def cut(tokens, encoding, longest):
 
 def _texts(of_pieces, encoding):
     """The answers to a line from those to its pieces. A line end that was written becomes a blank: an answer is one line."""
-    text = lambda answer: ' '.join(encoding.text(answer.tokens).splitlines())
-    if len(of_pieces) == 1 and of_pieces[0]:
-        return [(answer.score, text(answer)) for answer in of_pieces[0]]
-    best = [found[0] for found in of_pieces if found]
-    return [(float(sum(answer.score for answer in best)), ' '.join(map(text, best)))]
+    text = lambda tokens: ' '.join(encoding.text(tokens).splitlines())
+    if len(of_pieces) == 1 and of_pieces[0].texts:
+        return [(float(score), text(tokens)) for score, tokens in zip(of_pieces[0].scores, of_pieces[0].texts)]
+    best = [found for found in of_pieces if found.texts]
+    return [(float(sum(float(found.scores[0]) for found in best)), ' '.join(text(found.texts[0]) for found in best))]
 
 
 def _pair(number, line, encoding, noticed):
@@ -220,7 +221,7 @@ def _pair(number, line, encoding, noticed):
 def _score_pairs(pairs, encoding, score, batch_size):
     answers = [dict(source=source, target=target, log_prob=None, reason=row) for source, target, row in pairs]
     lengths = np.array([0 if isinstance(row, str) else max(len(row['inputs']), len(row['targets'])) for _, _, row in pairs])
-    for row_length, places in of_like_length(lengths, batch_size):
+    for row_length, places in decode.of_like_length(lengths, batch_size):
         batch = ragged.padded([pairs[place][2] for place in places], row_length, batch_size)
         totals, log_probs = jax.device_get(score(batch))
         for place, total, of_tokens in zip(places, totals, log_probs):

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+from typing import Any
 
 import jax
 
@@ -22,12 +23,13 @@ SHOWN = dict(bleu='BLEU', exact_match='exact match')  # of these the first that 
 class Decoded:
     """How the pairs of a run are translated and scored.
 
-    dataset: a `data.Pairs`. search: a `decode.Search`; seed: for one that draws. batch_size: sentences that are decoded
+    dataset: a `data.Pairs`. method: see `decode.search`; seed: for one that draws. batch_size: sentences that are decoded
     together. rows: pairs of the validation split that every evaluation decodes, the first ones; 0: all of them, at the end.
     """
 
     dataset: object
-    search: decode.Search
+    method: Any
+    limits: decode.Limits
     batch_size: int
     seed: int = 0
     rows: int = 0
@@ -45,7 +47,7 @@ class Decoded:
         return len(self.dataset.rows[split][first])
 
     def measure(self, model, params, name, seen=lambda count: None):
-        """`Written` of the validation split or, where name is 'test', of the test split. seen: see `decode.translate`."""
+        """`Written` of the validation split or, where name is 'test', of the test split. seen: see `decode.search`."""
         split, first = self._part(name)
         sources, references = (texts[first] for texts in self.dataset.texts(split))
         rows = [row['inputs'] for row in self.dataset.rows[split][first]]
@@ -53,7 +55,7 @@ class Decoded:
         scores = translation_scores(answers, references)
         for left_out in set(MEASURED).difference(self.measured):
             del scores[left_out], scores[f'signature/{left_out}']
-        return Written(name, self.search, scores, sources, references, answers, [len(row) - 1 for row in rows])
+        return Written(name, self.method, scores, sources, references, answers, [len(row) - 1 for row in rows])
 
     def _part(self, name):
         """(split, which of its pairs)"""
@@ -63,9 +65,9 @@ class Decoded:
         """The best answer to every row of source tokens, as text."""
         longest = max(map(len, rows))
         shapes = [*(shape for shape in decode.SHAPES if shape < longest), max(longest, decode.SHAPES[0])]
-        found = decode.translate(model, params, rows, search=dataclasses.replace(self.search, n_best=1), shapes=shapes,
-                                 batch_size=self.batch_size, key=jax.random.key(self.seed), seen=seen)
-        return [self.dataset.encoding.text(best[0].tokens) if best else '' for best in found]
+        found = decode.search(decode.make_decoder(model, params), rows, self.method, limits=self.limits, shapes=shapes,
+                              batch_size=self.batch_size, key=jax.random.key(self.seed), seen=seen)
+        return [self.dataset.encoding.text(answer.texts[0]) if answer.texts else '' for answer in found]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Written:
     """The answers to a split, what they are compared with, and their scores. lengths: source tokens, the end not counted."""
 
     name: str
-    search: decode.Search
+    method: Any
     scores: dict
     sources: list
     references: list
@@ -95,7 +97,7 @@ class Written:
             for source, reference, answer in zip(self.sources, self.references, self.answers)))
         curve = scores_by_length(self.lengths, self.answers, self.references, metric=metric)
         run.write(f'{split}_scores.json', json.dumps(dict(
-            step=step, **jsonable(self.scores), search=dataclasses.asdict(self.search),
+            step=step, **jsonable(self.scores), search=dict(method=type(self.method).__name__, **dataclasses.asdict(self.method)),
             by_length=[dict(zip(('from', 'to', 'sentences', metric), row)) for row in curve]), indent=2) + '\n')
         plot_quality_by_length({split: curve}, run.path / f'{split}_by_length.png', SHOWN[metric])
         return [f'{split}_{name}' for name in ('translations.jsonl', 'scores.json', 'by_length.png')]
@@ -112,7 +114,8 @@ def make_decoded(config, dataset):
             raise FieldError('config.train.decode_rows', config.train.decode_rows, 'decoding is done by one process and not '
                              f'by {jax.process_count()}; set it to 0, and use --mode=eval afterwards')
         return None
-    return Decoded(dataset, configs.search(config), config.decode.batch_size, config.decode.seed, config.train.decode_rows)
+    return Decoded(dataset, configs.method(config), configs.limits(config), config.decode.batch_size, config.decode.seed,
+                   config.train.decode_rows)
 
 
 def signatures(run):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqjax.decode import MinLength, NoRepeat, Prefix, beam_search, exact_search, score
+from seqjax.decode import Beam, Exact, MinLength, NoRepeat, Prefix, Problem, score
 from seqjax.errors import FieldError
 from tests.reference import tabular
 from tests.reference.beam import beam as reference_beam
@@ -40,8 +40,9 @@ def search(case, seeds, prefixes, prefix_lengths, limits=None):
     if options.pop('prefix', False):
         constraints += Prefix(prefixes, prefix_lengths),
     mask = jnp.arange(S) < tabular.source_length(seeds)[:, None]
-    return beam_search(tabular.step, *tabular.begin(seeds), max_length=T, end=END, limits=limits, constraints=constraints,
-                       attention=tabular.attention, source_mask=mask, trace=True, **options)
+    problem = Problem(tabular.step, *tabular.begin(seeds), max_length=T, end=END, limits=limits, constraints=constraints,
+                      attention=tabular.attention, source_mask=mask)
+    return Beam(**options).traced(problem)
 
 
 def rows(case, chosen=slice(None)):
@@ -128,14 +129,12 @@ def test_scores_are_sorted_hypotheses_distinct_and_log_probs_those_of_the_tokens
 
 
 def test_a_beam_as_wide_as_the_tree_finds_what_exact_search_finds():
-    wide = jax.jit(lambda seeds, penalty: beam_search(tabular.step, *tabular.begin(seeds), width=V ** 3, max_length=3,
-                                                      end=END, length_penalty=penalty))
     for penalty in (0.0, 1.0, 4.0):
-        found = jax.device_get(wide(SEEDS, np.float32(penalty)))
+        wide = jax.jit(lambda seeds: Beam(V ** 3, penalty).solve(Problem(tabular.step, *tabular.begin(seeds), 3, END)))
+        found = jax.device_get(wide(SEEDS))
         assert len(texts(found, 0)) == 1 + 4 + 16 + 64  # all there are: ended after 1, 2, 3 tokens, or not
         for b in range(0, B, 4):
-            best = exact_search(tabular.step, *tabular.begin(SEEDS[b:b + 1]), max_length=3, end=END, length_penalty=penalty,
-                                n_best=5)
+            best = Exact(penalty, n_best=5).solve(Problem(tabular.step, *tabular.begin(SEEDS[b:b + 1]), 3, END))
             assert texts(found, b)[:5] == texts(best, 0)
             np.testing.assert_allclose(found.scores[b, :5], best.scores[0], rtol=1e-5)
             np.testing.assert_allclose(found.log_probs[b, :5], best.log_probs[0], rtol=1e-5)
@@ -162,8 +161,7 @@ def test_the_loop_ends_with_its_last_row_and_not_a_number_stays_in_its_row():
         jax.debug.callback(lambda: calls.append(None))
         return broken_or_ended(state, tokens)
 
-    found, trace = jax.jit(lambda state, limits: beam_search(step, state, state, width=1, max_length=50, end=END,
-                                                             limits=limits, trace=True))(
+    found, trace = jax.jit(lambda state, limits: Beam(1).traced(Problem(step, state, state, 50, END, limits)))(
         np.arange(4, dtype=np.int32), np.int32([50, 50, 50, 0]))
     jax.effects_barrier()
     assert np.isneginf(trace.scores[1::2]).all() and not np.isnan(trace.scores).any()
@@ -183,6 +181,8 @@ def test_the_loop_ends_with_its_last_row_and_not_a_number_stays_in_its_row():
      'coverage_penalty=0.5: the model has no attention; write 0'),
 ], ids=lambda value: value if isinstance(value, str) else '')
 def test_impossible_beams_are_refused(options, sentence):
+    options = dict(options)
     with pytest.raises(FieldError) as error:
-        beam_search(tabular.step, *tabular.begin(SEEDS[:1]), **{'max_length': T, 'end': END, **options})
+        fields = {name: options.pop(name) for name in ('max_length', 'attention', 'source_mask') if name in options}
+        Beam(**options).solve(Problem(tabular.step, *tabular.begin(SEEDS[:1]), **{'max_length': T, 'end': END, **fields}))
     assert str(error.value) == sentence

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from seqjax import models
-from seqjax.decode import Sampler, continuous, generate, generate_many
+from seqjax.decode import Sample, continuous, make_decoder, serve
 from seqjax.decode.continuous import _turn
 from seqjax.errors import FieldError
+from tests.decode.test_generate import generate
 from tests.reference.parameters import random_parameters
 
 V, C = 13, 16
@@ -38,12 +39,17 @@ def prompts(lengths, seed=0):
 
 NEW = 11
 LENGTHS = (3, 1, 9, 2, 14, 25, 5)  # shorter than the context, and longer
-SAMPLER = Sampler(2.0, top_k=9)
+SAMPLER = Sample(2.0, top_k=9)
 
 
 @functools.cache
 def expected(name, max_new_tokens=NEW):
     return generate(*make(name), prompts(LENGTHS), key=KEY, max_new_tokens=max_new_tokens, sampler=SAMPLER)
+
+
+def generate_many(model, params, prompts, *, sampler=SAMPLER, end=None, **options):
+    found, facts = serve(make_decoder(model, params, end=end), prompts, sampler, **options)
+    return [one.texts[0] for one in found], facts
 
 
 def run(name, max_new_tokens=NEW, **options):
@@ -107,7 +113,7 @@ def test_the_store_is_never_copied():
     lengths = jnp.full(4, 3)
     queue = jax.eval_shape(lambda: continuous._begin(model, sizes, jnp.zeros((4, 16), jnp.int32), lengths, 4))
     asked = continuous.Asked(lengths, lengths, KEY)
-    compiled = _turn.lower(model, sizes, Sampler(0), None, params, asked, queue).compile()
+    compiled = _turn.lower(model, sizes, Sample(0), None, params, asked, queue).compile()
     store = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(queue.memory))
     assert compiled.memory_analysis().temp_size_in_bytes < store / 4
 

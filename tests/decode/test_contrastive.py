@@ -9,9 +9,11 @@ import pytest
 
 from seqjax import config as configs
 from seqjax import models
-from seqjax.decode import Sampler, contrastive_search, generate
+from seqjax.decode import Contrastive, LanguageModelDecoder, Limits, Sample
+from seqjax.decode import search as decode_search
 from seqjax.errors import FieldError
 from seqjax.modes.continue_text import generate_text as write
+from tests.decode.test_generate import generate
 from tests.labelled_files import untrained_run
 from tests.reference.parameters import random_parameters
 from tests.tiny import tiny_config
@@ -32,6 +34,11 @@ def make(name):
 
 def search(name, prompts=PROMPTS, k=K, alpha=0.6, max_new_tokens=NEW, **options):
     return contrastive_search(*make(name), prompts, k=k, alpha=alpha, max_new_tokens=max_new_tokens, **options)
+
+
+def contrastive_search(model, params, prompts, *, k, alpha, max_new_tokens, end=None):
+    method, limits = Contrastive(k, alpha), Limits(max_new_tokens)
+    return [one.texts[0] for one in decode_search(LanguageModelDecoder(model, params, end), prompts, method, limits=limits)]
 
 
 # ------------------------------------------------------------------------------------------------ the stupid way
@@ -58,7 +65,7 @@ def cosine(a, b):
 
 
 def plain_search(name, prompt, alpha):
-    """What `contrastive_search` must write."""
+    """What `Contrastive` must write."""
     room = make(name)[0].context_length or len(prompt) + NEW
     text, window = list(prompt), list(prompt)[-room:]
     (past,), (logits,) = read(name, [window])
@@ -86,7 +93,7 @@ def test_every_token_is_that_of_reading_everything_again(name):
 
 @both_models
 def test_alpha_0_is_greedy_and_another_alpha_is_not(name):
-    greedy = generate(*make(name), PROMPTS, key=jax.random.key(0), max_new_tokens=NEW, sampler=Sampler(0))
+    greedy = generate(*make(name), PROMPTS, key=jax.random.key(0), max_new_tokens=NEW, sampler=Sample(0))
     for written, other, expected in zip(search(name, alpha=0.0), search(name), greedy):
         np.testing.assert_array_equal(written, expected)
         assert np.any(other != expected)
@@ -103,7 +110,7 @@ def test_what_follows_the_end_is_not_written():
     (dict(k=0), 'k=0: must be at least 1, as 5'),
     (dict(alpha=1.5), 'alpha=1.5: must be at least 0 and at most 1 (0 is greedy)'),
     (dict(alpha=float('nan')), 'alpha=nan: must be at least 0 and at most 1 (0 is greedy)'),
-    (dict(max_new_tokens=0), 'max_new_tokens=0: must be at least 1'),
+    (dict(max_new_tokens=0), 'max_length=0: must be at least 1'),
 ])
 def test_impossible_requests_are_refused(fields, sentence):
     with pytest.raises(FieldError) as caught:

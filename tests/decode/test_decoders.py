@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqjax import models
-from seqjax.decode import Ensemble, beam_search, decoder, ensemble, score, score_pairs
+from seqjax.decode import Beam, Ensemble, Problem, make_decoder, score, score_pairs
 from seqjax.errors import FieldError
 from tests.reference.beam import beam as reference_beam
 from tests.reference.parameters import random_parameters
@@ -55,7 +55,7 @@ def write(writer):
     def run(inputs, lengths):
         memory, state = writer.begin(inputs, lengths, T)
         step, first = functools.partial(writer.step, memory), writer.first(inputs, lengths)
-        found = beam_search(step, state, first, width=K, max_length=T, end=END, length_penalty=0.5)
+        found = Beam(K, length_penalty=0.5).solve(Problem(step, state, first, T, END))
         repeated, firsts = jax.tree.map(lambda leaf: jnp.repeat(leaf, K, axis=0), (state, first))
         return found, score(step, repeated, firsts, found.tokens.reshape(-1, T), found.lengths.reshape(-1))[0].reshape(-1, K)
 
@@ -72,7 +72,7 @@ def assert_found(found, log_probs):
 
 @every_model
 def test_a_beam_with_states_finds_what_one_finds_that_reads_everything_again(name):
-    found, again = write(decoder(*make(name)))
+    found, again = write(make_decoder(*make(name)))
     assert_found(found, lambda b, tokens: whole(name, b, tokens))
     np.testing.assert_allclose(again, found.log_probs, rtol=1e-4)
     assert len({tuple(row) for row in found.tokens[:, 0].tolist()}) > 1
@@ -87,15 +87,15 @@ def test_an_ensemble_writes_by_the_mean_of_its_members(average):
         return np.mean(members, axis=0) - np.log(np.exp(np.mean(members, axis=0)).sum())
 
     chosen, params = zip(make('recurrent'), make('gpt'))
-    found, again = write(ensemble(chosen, params, average=average))
+    found, again = write(make_decoder(chosen, params, average=average))
     assert_found(found, log_probs)
     np.testing.assert_allclose(again, found.log_probs, rtol=1e-4)
 
 
 def test_a_model_twice_is_the_model():
     model, params = make('seq2seq')
-    once, _ = write(decoder(model, params))
-    twice, _ = write(ensemble([model] * 2, [params] * 2))
+    once, _ = write(make_decoder(model, params))
+    twice, _ = write(make_decoder([model] * 2, [params] * 2))
     np.testing.assert_array_equal(once.tokens, twice.tokens)
     np.testing.assert_allclose(once.scores, twice.scores, rtol=1e-5)
 
@@ -110,7 +110,7 @@ def test_pairs_have_the_score_of_going_through_their_targets_step_by_step():
 
     @jax.jit
     def by_steps(inputs, lengths):
-        writer = decoder(model, params)
+        writer = make_decoder(model, params)
         memory, state = writer.begin(inputs, lengths, T)
         return score(functools.partial(writer.step, memory), state, writer.first(inputs, lengths), targets, target_lengths)
 
@@ -129,7 +129,7 @@ def test_where_an_ensemble_looks_is_the_mean_over_those_that_look():
     assert Ensemble((does_not,)).attention(tuple(states[:1])) is None
 
 
-@pytest.mark.parametrize('make_writer', [decoder, lambda model, params: ensemble([model], [params])],
+@pytest.mark.parametrize('make_writer', [make_decoder, lambda model, params: Ensemble((make_decoder(model, params),))],
                          ids=['decoder', 'ensemble'])
 def test_how_long_an_answer_may_be_is_always_said(make_writer):
     """A Transformer's state has room for it."""
@@ -140,13 +140,13 @@ def test_how_long_an_answer_may_be_is_always_said(make_writer):
 def test_what_cannot_be_decoded_is_refused():
     model, params = make('gpt')
     with pytest.raises(FieldError, match='^context_length=9: is too short for a prompt of 5, its padding counted, and 5'):
-        decoder(model, params).begin(INPUTS, LENGTHS, T + 1)
+        make_decoder(model, params).begin(INPUTS, LENGTHS, T + 1)
     with pytest.raises(FieldError, match="^model='Reader': writes no tokens: it has neither begin and step nor extend$"):
-        decoder(models.build('reader', vocabulary=V), {})
+        make_decoder(models.build('reader', vocabulary=V), {})
     with pytest.raises(ValueError, match='2 models and 1 trees of parameters; give one tree for every model'):
-        ensemble([model, model], [params])
+        make_decoder([model, model], [params])
     with pytest.raises(FieldError, match="^average='probabilty': no such average; did you mean 'probability'"):
-        ensemble([model], [params], average='probabilty')
+        make_decoder([model] * 2, [params] * 2, average='probabilty')
     small, large = (SimpleNamespace(step=lambda *_, size=size: ((), jnp.zeros((B, size)))) for size in (6, 8))
     with pytest.raises(ValueError, match='models with vocabularies of 6, 8 tokens cannot write together'):
         Ensemble((small, large)).step(((), ()), ((), ()), INPUTS[:, 0])

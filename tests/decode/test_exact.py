@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from seqjax.decode import NoRepeat, Prefix, exact_search
+from seqjax.decode import Exact, NoRepeat, Prefix, Problem
 from seqjax.errors import FieldError
 from tests.reference import tabular
 
@@ -22,8 +22,8 @@ def everything(seed):
                 yield tokens, sum(tabular.log_probs(seed, tokens[:t])[token] for t, token in enumerate(tokens))
 
 
-def find(seed, **options):
-    found = exact_search(step, *tabular.begin([seed]), max_length=T, end=END, **options)
+def find(seed, constraints=(), **options):
+    found = Exact(**options).solve(Problem(step, *tabular.begin([seed]), T, END, constraints=constraints))
     return [(tuple(tokens[:n].tolist()), *values) for tokens, n, *values in zip(*(leaf[0] for leaf in found))]
 
 
@@ -58,8 +58,8 @@ def test_all_of_them_and_no_more():
 
 def test_too_few_expansions_no_tokens_and_several_rows_are_refused():
     with pytest.raises(FieldError, match='^max_length=0: must be at least 1$'):
-        exact_search(step, *tabular.begin([1]), max_length=0, end=END)
+        Exact().solve(Problem(step, *tabular.begin([1]), 0, END))
     with pytest.raises(FieldError, match='^expansions=2: are not enough to be sure of the 5 best; allow more, or write a'):
         find(11, n_best=5, expansions=2)
     with pytest.raises(ValueError, match='exact search takes one row, and here are 2; call it once for each'):
-        exact_search(step, *tabular.begin([1, 2]), max_length=T, end=END)
+        Exact().solve(Problem(step, *tabular.begin([1, 2]), T, END))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seqjax import models
-from seqjax.decode import Sampler, generate
+from seqjax.decode import Limits, Sample, make_decoder, search
 from seqjax.decode.generate import _continue
 from seqjax.errors import FieldError
 from tests.reference import generation as reference
@@ -16,7 +16,7 @@ from tests.reference.parameters import random_parameters
 V, C, NEW = 13, 8, 29
 FIELDS = {'gpt': dict(width=8, depth=1, heads=2, bias=False), 'recurrent': dict(width=8, depth=1),
           'mamba': dict(width=8, depth=1), 'rwkv': dict(width=8, depth=2, scan=True)}
-SAMPLERS = {'greedy': Sampler(0), 'sampled': Sampler(8.0, top_k=11, top_p=0.98)}
+SAMPLERS = {'greedy': Sample(0), 'sampled': Sample(8.0, top_k=11, top_p=0.98)}
 SEEDS = {'gpt': 3, 'recurrent': 39, 'mamba': 0, 'rwkv': 1}
 KEY = jax.random.key(5)
 both_models = pytest.mark.parametrize('name', FIELDS)
@@ -38,6 +38,11 @@ def make(name, context_length=C):
 
 def run(name, some, sampler=SAMPLERS['sampled'], key=KEY, max_new_tokens=NEW, **options):
     return generate(*make(name), some, key=key, max_new_tokens=max_new_tokens, sampler=sampler, **options)
+
+
+def generate(model, params, some, *, key, max_new_tokens, sampler, end=None):
+    found = search(make_decoder(model, params, end=end), some, sampler, limits=Limits(max_new_tokens), key=key)
+    return [text for one in found for text in one.texts]
 
 
 def assert_same(actual, expected):
@@ -117,7 +122,7 @@ def test_plain_lists_of_tokens_are_prompts_too(name):
 
 
 def test_impossible_requests_are_refused():
-    with pytest.raises(FieldError, match='^max_new_tokens=0: must be at least 1$'):
+    with pytest.raises(FieldError, match='^max_length=0: must be at least 1$'):
         run('recurrent', prompts(), max_new_tokens=0)
     for none in ([], [np.array([], np.int32)], [np.array([1]), np.array([], np.int32)]):
         with pytest.raises(ValueError, match='every prompt needs at least one token to continue from'):

@@ -1,23 +1,22 @@
 """Many rows at a time against each row by itself."""
 
 import functools
-import importlib
 
 import jax
 import numpy as np
 import pytest
 
 from seqjax import models
-from seqjax.decode import Sampler, Search, score_pairs, translate
-from seqjax.decode.translate import answer_batch
+from seqjax.decode import Beam, Exact, Greedy, Limits, Sample, exact, make_decoder, score_pairs, search
+from seqjax.decode.batches import solve_batch
 from seqjax.errors import FieldError
 from tests.reference.parameters import random_parameters
 
-module = importlib.import_module('seqjax.decode.translate')  # decode.translate is the function
 V, END, SHAPES = 7, 3, (4, 8)
 RNG = np.random.default_rng(0)
 ROWS = [RNG.integers(4, V, length).astype(np.int32) for length in (3, 8, 1, 4, 0, 5, 2, 7, 3, 6, 4)]
-BEAM = Search(beam=3, n_best=2, length_penalty=0.6, coverage_penalty=0.3, length_margin=1, max_length=12)
+BEAM = Beam(3, length_penalty=0.6, coverage_penalty=0.3, n_best=2)
+LIMITS = Limits(length_margin=1, max_length=12)
 
 
 @functools.cache
@@ -26,34 +25,39 @@ def make(seed=0):
     return model, random_parameters(model, np.zeros((1, 4), np.int32), seed=seed, scale=1.5)
 
 
-def run(rows=ROWS, search=BEAM, batch_size=4, shapes=SHAPES, **options):
-    return translate(*make(), rows, search=search, batch_size=batch_size, shapes=shapes, **options)
+def run(rows=ROWS, method=BEAM, limits=LIMITS, batch_size=4, shapes=SHAPES, **options):
+    return translate(*make(), rows, method, limits=limits, batch_size=batch_size, shapes=shapes, **options)
+
+
+def translate(model, params, rows, method, end=None, **options):
+    return [list(zip(found.texts, found.scores, found.log_probs))
+            for found in search(make_decoder(model, params, end=end), rows, method, **options)]
 
 
 def assert_same(actual, expected):
     assert len(actual) == len(expected)
     for answers, others in zip(actual, expected):
-        assert [one.tokens.tolist() for one in answers] == [one.tokens.tolist() for one in others]
+        assert [one[0].tolist() for one in answers] == [one[0].tolist() for one in others]
         np.testing.assert_allclose([one[1:] for one in answers], [one[1:] for one in others], rtol=1e-4)
 
 
 def test_rows_come_back_in_their_order_whatever_the_batch_and_the_shapes():
     together = run()
     assert [len(answers) for answers in together] == [2 if len(row) else 0 for row in ROWS]
-    assert len({tuple(answers[0].tokens.tolist()) for answers in together if answers}) > 4
+    assert len({tuple(answers[0][0].tolist()) for answers in together if answers}) > 4
     assert_same([run([row], batch_size=1, shapes=(8,))[0] for row in ROWS], together)
     assert run([]) == []
 
 
 def test_few_programs_are_compiled_and_none_again():
     run()
-    before = answer_batch._cache_size()
+    before = solve_batch._cache_size()
     counts = []
     run(ROWS[::-1] * 2, seen=counts.append)
-    assert answer_batch._cache_size() == before
+    assert solve_batch._cache_size() == before
     assert sum(counts) == 2 * sum(len(row) > 0 for row in ROWS) and max(counts) <= 4
-    run(search=Search(length_margin=2))
-    assert answer_batch._cache_size() == before + len(SHAPES)
+    run(limits=Limits(length_margin=2))
+    assert solve_batch._cache_size() == before + len(SHAPES)
 
 
 def test_scores_are_those_of_the_tokens_and_lengths_keep_to_the_limit():
@@ -76,40 +80,41 @@ def teacher_forced(batch):
 
 def test_a_list_of_models_is_an_ensemble():
     model, params = make()
-    options = dict(search=BEAM, batch_size=4, shapes=(8,))
-    assert_same(translate([model] * 2, [params] * 2, ROWS, **options), run())
-    mixed = translate([model] * 2, [params, make(1)[1]], ROWS[:4], **options)
-    assert any(a[0].tokens.tolist() != b[0].tokens.tolist() for a, b in zip(mixed, run(ROWS[:4])))
+    options = dict(limits=LIMITS, batch_size=4, shapes=(8,))
+    assert_same(translate([model] * 2, [params] * 2, ROWS, BEAM, **options), run())
+    mixed = translate([model] * 2, [params, make(1)[1]], ROWS[:4], BEAM, **options)
+    assert any(a[0][0].tolist() != b[0][0].tolist() for a, b in zip(mixed, run(ROWS[:4])))
 
 
 def test_a_sampler_draws_by_the_key_and_the_number_of_the_row():
-    search, key = Search(sampler=Sampler(1.5, min_p=0.01), length_margin=1, max_length=12, no_repeat=2), jax.random.key(0)
-    found = run(search=search, key=key, shapes=(8,))
-    assert_same(run(search=search, key=key, shapes=(8,), batch_size=2), found)
-    others = run(search=search, key=jax.random.key(1), shapes=(8,))
-    assert any(a[0].tokens.tolist() != b[0].tokens.tolist() for a, b in zip(others, found) if a)
+    options = dict(method=Sample(1.5, min_p=0.01), limits=Limits(12, length_margin=1, no_repeat=2), shapes=(8,))
+    found = run(key=jax.random.key(0), **options)
+    assert_same(run(key=jax.random.key(0), batch_size=2, **options), found)
+    others = run(key=jax.random.key(1), **options)
+    assert any(a[0][0].tolist() != b[0][0].tolist() for a, b in zip(others, found) if a)
     for answers in found:
         for tokens, _, _ in answers:
             pairs = list(zip(tokens[:-1].tolist(), tokens[1:].tolist()))
             assert len(set(pairs)) == len(pairs)
     with pytest.raises(ValueError, match='a sampler draws: give a key'):
-        run(search=search)
+        run(**options)
 
 
 def test_temperature_0_is_a_beam_of_one_and_answers_have_a_least_length():
-    options = dict(length_margin=1, max_length=12, min_length=3)
-    greedy = run(search=Search(sampler=Sampler(0), **options), shapes=(8,))
-    assert_same(greedy, run(search=Search(**options), shapes=(8,)))
-    assert {len(answers[0].tokens) >= 3 for answers in greedy if answers} == {True}
+    options = dict(limits=Limits(length_margin=1, max_length=12, min_length=3), shapes=(8,))
+    greedy = run(method=Sample(0), **options)
+    assert_same(greedy, run(method=Beam(1), **options))
+    assert_same(greedy, run(method=Greedy(), **options))
+    assert {len(answers[0][0]) >= 3 for answers in greedy if answers} == {True}
 
 
 def test_a_language_model_goes_on_with_its_rows():
     model = models.build('recurrent', vocabulary=V, width=8)
     params = random_parameters(model, np.zeros((1, 4), np.int32), scale=1.5)
-    found = translate(model, params, ROWS[:4], search=Search(max_length=5), batch_size=4, shapes=(8,), end=END)
+    found = translate(model, params, ROWS[:4], Beam(1), limits=Limits(5), batch_size=4, shapes=(8,), end=END)
     for row, answers in zip(ROWS, found):
         tokens = row.tolist()
-        for token in answers[0].tokens:
+        for token in answers[0][0]:
             padded = np.zeros((1, 16), np.int32)
             padded[0, :len(tokens)] = tokens
             assert token == whole(model, params, padded)[0, len(tokens) - 1].argmax()
@@ -127,14 +132,10 @@ def test_rows_that_are_too_long_are_refused():
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(beam=0), 'beam=0: must be at least 1'),
-    (dict(beam=4, groups=3), 'groups=3: must divide beam=4'),
-    (dict(beam=2, n_best=3), 'n_best=3: must be at least 1 and at most beam=2'),
-    (dict(beam=4, diversity=0.5), 'diversity=0.5: is between groups, and there is one; write 0, or more groups'),
-    *[({field: value, 'sampler': Sampler()}, f'{field}={value}: a sampler draws one answer; write {field}={unread}, or leave '
-       'out the sampler') for field, value, unread in (
-           ('beam', 2, 1), ('n_best', 3, 1), ('groups', 2, 1), ('diversity', 0.5, 0.0), ('length_penalty', 0.6, 0.0),
-           ('coverage_penalty', 0.2, 0.0))],
+    (dict(width=0), 'width=0: must be at least 1'),
+    (dict(width=4, groups=3), 'groups=3: must divide width=4'),
+    (dict(width=2, n_best=3), 'n_best=3: must be at least 1 and at most width=2'),
+    (dict(width=4, diversity=0.5), 'diversity=0.5: is between groups, and there is one; write 0, or more groups'),
     (dict(max_length=0), 'max_length=0: must be at least 1'),
     (dict(length_penalty=-1.0), 'length_penalty=-1.0: must be at least 0'),
     (dict(length_factor=0.5, length_margin=0),
@@ -142,7 +143,8 @@ def test_rows_that_are_too_long_are_refused():
 ], ids=str)
 def test_impossible_searches_are_refused(fields, sentence):
     with pytest.raises(FieldError) as error:
-        Search(**fields)
+        (Limits if any('length_' in field or field == 'max_length' for field in fields) and 'length_penalty' not in fields
+         else Beam)(**fields)
     assert str(error.value) == sentence
 
 
@@ -151,43 +153,43 @@ def test_impossible_searches_are_refused(fields, sentence):
 PREFIXES = [np.int32(prefix) for prefix in ([5], [], [4, 6, 4], [6], [4], [], [6, 6], [5], [], [4, 4, 5], [6])]
 
 
-@pytest.mark.parametrize('search', [Search(beam=2, n_best=2, length_margin=1), Search(sampler=Sampler(top_k=2), length_margin=1)],
-                         ids=['beam', 'drawn'])
-def test_every_answer_begins_with_the_prefix_of_its_row(search):
-    options = dict(search=search, key=jax.random.key(0), shapes=(8,))
+@pytest.mark.parametrize('method', [Beam(2), Sample(top_k=2)], ids=['beam', 'drawn'])
+def test_every_answer_begins_with_the_prefix_of_its_row(method):
+    limits, n_best = Limits(length_margin=1), getattr(method, 'width', 1)
+    options = dict(method=method, limits=limits, key=jax.random.key(0), shapes=(8,))
     found, free = run(prefixes=PREFIXES, **options), run(**options)
     for row, prefix, answers in zip(ROWS, PREFIXES, found):
-        assert len(answers) == (search.n_best if len(row) else 0)
+        assert len(answers) == (n_best if len(row) else 0)
         for answer in answers:
-            assert answer.tokens[:len(prefix)].tolist() == prefix.tolist()
-            assert len(answer.tokens) <= search.limit(len(row)) + len(prefix)
+            assert answer[0][:len(prefix)].tolist() == prefix.tolist()
+            assert len(answer[0]) <= limits.of(None, len(row)) + len(prefix)
     same = [n for n, prefix in enumerate(PREFIXES) if not len(prefix)]
     assert_same([found[n] for n in same], [free[n] for n in same])
-    assert sum(answers[0].tokens.tolist() != others[0].tokens.tolist() for answers, others in zip(found, free) if others) > 2
+    assert sum(answers[0][0].tolist() != others[0][0].tolist() for answers, others in zip(found, free) if others) > 2
 
 
 def test_a_prefix_that_leaves_no_room_is_refused():
     with pytest.raises(ValueError, match='^a prefix has 3 tokens, and an answer at most 3; raise max_length$'):
-        run(search=Search(max_length=3), prefixes=PREFIXES)
+        run(limits=Limits(3), prefixes=PREFIXES)
 
 
 def test_an_exact_search_finds_what_a_beam_of_everything_finds():
     models, params = zip(make(), make(1))
-    options = dict(n_best=3, max_length=3, length_penalty=0.6, no_repeat=1)
-    exact, everything = (translate(models, params, ROWS[:4], search=search, shapes=(8,), prefixes=PREFIXES[4:8], batch_size=4)
-                         for search in (Search(exact=True, **options), Search(beam=V ** 2, **options)))
-    assert_same(exact, everything)
-    assert len({tuple(answers[0].tokens.tolist()) for answers in exact}) > 2
+    found, everything = (translate(models, params, ROWS[:4], method, limits=Limits(3, no_repeat=1), shapes=(8,),
+                                   prefixes=PREFIXES[4:8], batch_size=4)
+                         for method in (Exact(0.6, n_best=3), Beam(V ** 2, 0.6, n_best=3)))
+    assert_same(found, everything)
+    assert len({tuple(answers[0][0].tolist()) for answers in found}) > 2
 
 
 def test_where_there_is_too_much_to_search_it_is_said(monkeypatch):
-    monkeypatch.setattr(module, 'EXACT_STEPS', 3)
+    monkeypatch.setattr(exact, 'STEPS', 3)
     with pytest.raises(FieldError) as caught:
-        run(ROWS[:1], Search(exact=True, max_length=9))
+        run(ROWS[:1], Exact(expansions=0), Limits(9))
     assert str(caught.value) == (
         'exact=True: there is too much to search: 3 beginnings of answers to a row of 3 tokens do not show the best one, of up '
         'to 9 tokens out of 7; write false and search with a beam, or make it easier with length_penalty=0 or a smaller '
         'max_new_tokens')
-    monkeypatch.setattr(module, 'EXACT_WAYS', 2 * V)  # what is kept is bounded, too
+    monkeypatch.setattr(exact, 'WAYS', 2 * V)  # what is kept is bounded, too
     with pytest.raises(FieldError, match='^exact=True: there is too much to search: 2 beginnings of '):
-        run(ROWS[:1], Search(exact=True, max_length=9))
+        run(ROWS[:1], Exact(expansions=0), Limits(9))

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from seqjax.decode import MinLength, NoRepeat, Prefix, Sampler, sample, score
+from seqjax.decode import MinLength, NoRepeat, Prefix, Problem, Sample, score
 from seqjax.errors import FieldError
 from tests.reference import tabular
 
@@ -19,8 +19,7 @@ KEYS = jax.random.split(jax.random.key(0), B)
 @functools.partial(jax.jit, static_argnums=0, static_argnames=('constraints', 'max_length'))
 def draw(sampler, seeds, keys, limits=None, *, constraints=(), max_length=T, prefix=None):
     constraints += () if prefix is None else (Prefix(*prefix),)
-    return sample(tabular.step, *tabular.begin(seeds), sampler=sampler, keys=keys, max_length=max_length, end=END,
-                  limits=limits, constraints=constraints)
+    return sampler.solve(Problem(tabular.step, *tabular.begin(seeds), max_length, END, limits, constraints, keys))
 
 
 def greedy(seed, max_length=T):
@@ -35,9 +34,9 @@ def texts(found):
 
 
 def test_temperature_0_takes_the_likeliest_token_up_to_the_end_or_a_limit():
-    assert texts(draw(Sampler(0), SEEDS, KEYS)) == [greedy(seed) for seed in SEEDS]
+    assert texts(draw(Sample(0), SEEDS, KEYS)) == [greedy(seed) for seed in SEEDS]
     limits = np.arange(B, dtype=np.int32) % (T + 1)
-    found = draw(Sampler(0), SEEDS, KEYS, limits)
+    found = draw(Sample(0), SEEDS, KEYS, limits)
     assert texts(found) == [greedy(seed, limit) for seed, limit in zip(SEEDS, limits)]
     np.testing.assert_array_equal(np.isneginf(found.scores[:, 0]), limits == 0)
     assert not any(tokens[0, n[0]:].any() for tokens, n in zip(found.tokens, found.lengths))
@@ -45,7 +44,7 @@ def test_temperature_0_takes_the_likeliest_token_up_to_the_end_or_a_limit():
 
 def test_pairs_of_tokens_are_as_frequent_as_their_probabilities():
     draws, seed = 20_000, int(SEEDS[0])
-    found = draw(Sampler(), np.full(draws, seed, np.int32), jax.random.split(jax.random.key(1), draws), max_length=2)
+    found = draw(Sample(), np.full(draws, seed, np.int32), jax.random.split(jax.random.key(1), draws), max_length=2)
     counts = {}
     for text in map(tuple, texts(found)):
         counts[text] = counts.get(text, 0) + 1
@@ -58,7 +57,7 @@ def test_pairs_of_tokens_are_as_frequent_as_their_probabilities():
 
 
 def test_what_a_row_becomes_depends_on_its_own_key_alone():
-    sampler = Sampler(1.5, top_k=4, min_p=0.01)
+    sampler = Sample(1.5, top_k=4, min_p=0.01)
     together = texts(draw(sampler, SEEDS, KEYS))
     order = np.random.default_rng(0).permutation(B)
     assert texts(draw(sampler, SEEDS[order], KEYS[order])) == [together[b] for b in order]
@@ -67,7 +66,7 @@ def test_what_a_row_becomes_depends_on_its_own_key_alone():
 
 
 def test_scores_are_the_log_probability_under_the_model_whatever_the_sampler_made_of_it():
-    found = draw(Sampler(1.5, top_k=4, min_p=0.01), SEEDS, KEYS)
+    found = draw(Sample(1.5, top_k=4, min_p=0.01), SEEDS, KEYS)
     again, _ = jax.jit(lambda seeds, *targets: score(tabular.step, *tabular.begin(seeds), *targets))(
         SEEDS, found.tokens[:, 0], found.lengths[:, 0])
     np.testing.assert_allclose(found.log_probs[:, 0], again, rtol=1e-6)
@@ -79,7 +78,7 @@ def test_scores_are_the_log_probability_under_the_model_whatever_the_sampler_mad
 
 def test_what_is_drawn_keeps_to_the_constraints():
     prefixes = np.random.default_rng(3).integers(0, 3, (B, 2)).astype(np.int32)
-    found = draw(Sampler(2.0), SEEDS, KEYS, constraints=(NoRepeat(1), MinLength(4, END)), prefix=(prefixes, np.full(B, 2)))
+    found = draw(Sample(2.0), SEEDS, KEYS, constraints=(NoRepeat(1), MinLength(4, END)), prefix=(prefixes, np.full(B, 2)))
     for text, prefix in zip(texts(found), prefixes):
         assert text[:2] == prefix.tolist() and len(text) >= 4 and len(set(text[2:])) == len(text[2:])
         assert not set(text[2:]) & set(text[:2])
@@ -87,4 +86,4 @@ def test_what_is_drawn_keeps_to_the_constraints():
 
 def test_impossible_lengths_are_refused():
     with pytest.raises(FieldError, match='^max_length=0: must be at least 1$'):
-        sample(tabular.step, *tabular.begin(SEEDS), sampler=Sampler(), keys=KEYS, max_length=0, end=END)
+        Sample().solve(Problem(tabular.step, *tabular.begin(SEEDS), 0, END, keys=KEYS))

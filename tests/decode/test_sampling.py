@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from seqjax.decode import Sampler, keep_min_p, keep_top_k, keep_top_p
+from seqjax.decode import Sample, keep_min_p, keep_top_k, keep_top_p
 from seqjax.errors import FieldError
 
 V = 9
@@ -51,7 +51,7 @@ def test_top_k_keeps_the_first_of_equals():
 @pytest.mark.parametrize('p', [1e-6, 0.2, 0.5, 0.8, 0.95, 0.999])
 def test_top_p_keeps_the_fewest_likeliest_tokens_that_reach_p(p):
     kept = np.asarray(top_p(LOGITS, np.float32(p)))
-    expected = probabilities(LOGITS, Sampler(top_p=p)) > 0
+    expected = probabilities(LOGITS, Sample(top_p=p)) > 0
     np.testing.assert_array_equal(kept > -np.inf, expected)
     np.testing.assert_array_equal(kept[expected], LOGITS[expected])
     share = softmax(LOGITS)[expected]
@@ -78,12 +78,12 @@ def test_min_p_is_of_the_likeliest_at_this_temperature():
     logits = np.log(np.float32([0.64, 0.04, 0.32]))  # 0.04 of 0.64 is 1/16, and 1/4 at temperature 2
     draw = lambda sampler: set(np.asarray(jax.jit(jax.vmap(sampler, in_axes=(0, None)))(
         jax.random.split(jax.random.key(0), 500), logits)).tolist())
-    assert draw(Sampler(1.0, min_p=0.2)) == {0, 2}
-    assert draw(Sampler(2.0, min_p=0.2)) == {0, 1, 2}
+    assert draw(Sample(1.0, min_p=0.2)) == {0, 2}
+    assert draw(Sample(2.0, min_p=0.2)) == {0, 1, 2}
 
 
-@pytest.mark.parametrize('sampler', [Sampler(0, top_k=3, top_p=0.1), Sampler(0.7, top_k=1), Sampler(top_p=1e-6),
-                                     Sampler(min_p=1.0)], ids=str)
+@pytest.mark.parametrize('sampler', [Sample(0, top_k=3, top_p=0.1), Sample(0.7, top_k=1), Sample(top_p=1e-6),
+                                     Sample(min_p=1.0)], ids=str)
 def test_temperature_0_one_token_or_a_tiny_nucleus_is_argmax_whatever_the_key(sampler):
     rows = np.random.default_rng(1).standard_normal((50, V)).astype(np.float32)
     tokens = jax.jit(jax.vmap(sampler))(jax.random.split(jax.random.key(0), 50), rows)
@@ -91,9 +91,9 @@ def test_temperature_0_one_token_or_a_tiny_nucleus_is_argmax_whatever_the_key(sa
     np.testing.assert_array_equal(tokens, rows.argmax(-1))
 
 
-@pytest.mark.parametrize('sampler', [Sampler(), Sampler(0.5, top_k=V + 5), Sampler(3.0, top_k=4), Sampler(top_p=0.9),
-                                     Sampler(2.0, top_k=6, top_p=0.8), Sampler(1.5, min_p=0.1),
-                                     Sampler(2.0, top_k=7, top_p=0.95, min_p=0.2)], ids=str)
+@pytest.mark.parametrize('sampler', [Sample(), Sample(0.5, top_k=V + 5), Sample(3.0, top_k=4), Sample(top_p=0.9),
+                                     Sample(2.0, top_k=6, top_p=0.8), Sample(1.5, min_p=0.1),
+                                     Sample(2.0, top_k=7, top_p=0.95, min_p=0.2)], ids=str)
 def test_draws_are_as_frequent_as_their_probabilities(sampler):
     keys = jax.random.split(jax.random.key(1), DRAWS)
     tokens = jax.jit(jax.vmap(sampler, in_axes=(0, None)))(keys, LOGITS)
@@ -107,7 +107,7 @@ def test_draws_are_as_frequent_as_their_probabilities(sampler):
 
 def test_the_nucleus_is_taken_of_what_top_k_left():
     logits = np.log(np.float32([0.3, 0.25, 0.25, 0.2]))
-    sampler = Sampler(top_k=2, top_p=0.54)  # 0.3 of 0.55 is enough after top-k, and not before it
+    sampler = Sample(top_k=2, top_p=0.54)  # 0.3 of 0.55 is enough after top-k, and not before it
     tokens = jax.jit(jax.vmap(sampler, in_axes=(0, None)))(jax.random.split(jax.random.key(2), 100), logits)
     assert not np.any(tokens)
 
@@ -125,5 +125,5 @@ def test_the_nucleus_is_taken_of_what_top_k_left():
 ], ids=str)
 def test_impossible_settings_are_refused_by_name_and_value(fields, sentence):
     with pytest.raises(FieldError) as error:
-        Sampler(**fields)
+        Sample(**fields)
     assert str(error.value) == sentence

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from seqjax import data, models
-from seqjax.decode import Sampler, generate, speculate
+from seqjax.decode import Limits, Sample, Speculative, make_decoder, search
 from seqjax.decode.speculative import accept
 from seqjax.errors import FieldError
 from seqjax.modes.continue_text import generate_text as write
 from seqjax.runs import RunDirectory
+from tests.decode.test_generate import generate
 from tests.decode.test_sampling import probabilities
 from tests.labelled_files import untrained_run
 from tests.reference.parameters import random_parameters
@@ -23,7 +24,7 @@ from tests.tiny import tiny_config
 V, NEW = 7, 27
 PROMPTS = [np.random.default_rng(length).integers(0, V, length) for length in (1, 5, 13)]
 KEY = jax.random.key(3)
-GREEDY = Sampler(0)
+GREEDY = Sample(0)
 
 
 @functools.cache
@@ -44,6 +45,14 @@ def near(model, params):
 
 def run(target, draft, prompts=PROMPTS, sampler=GREEDY, max_new_tokens=NEW, **options):
     return speculate(*target, *draft, prompts, key=KEY, max_new_tokens=max_new_tokens, sampler=sampler, **options)
+
+
+def speculate(model, params, draft, draft_params, prompts, *, key, max_new_tokens, sampler, draft_tokens=4, end=None):
+    facts = {}
+    found = search(make_decoder(model, params, end=end), prompts,
+                   Speculative(make_decoder(draft, draft_params), draft_tokens, sampler), limits=Limits(max_new_tokens), key=key,
+                   report=facts.update)
+    return [one.texts[0] for one in found], facts['accepted']
 
 
 def alone(target, sampler=GREEDY, **options):
@@ -95,7 +104,7 @@ def test_caches_of_another_form_are_taken_back_too():
 
 # ------------------------------------------------------------------------------------------------ drawn
 
-DRAWN = dict(sampler=Sampler(1.5, top_k=5, top_p=0.9), draft_tokens=3)
+DRAWN = dict(sampler=Sample(1.5, top_k=5, top_p=0.9), draft_tokens=3)
 
 
 def test_a_draft_that_is_the_model_is_always_accepted():
@@ -120,7 +129,7 @@ def chi_square_is_small(counts, expected):
     return not counts[~possible].any() and chi_square < freedom + 5 * (2 * freedom) ** 0.5
 
 
-@pytest.mark.parametrize('sampler, draft_tokens', [(Sampler(), 2), (Sampler(1.5, top_k=3, top_p=0.9), 1)], ids=str)
+@pytest.mark.parametrize('sampler, draft_tokens', [(Sample(), 2), (Sample(1.5, top_k=3, top_p=0.9), 1)], ids=str)
 def test_texts_are_as_frequent_as_their_probabilities_under_the_model(sampler, draft_tokens):
     tokens, draws, prompt = 4, 20_000, np.array([2, 0])
     target, draft = (make(seed=seed, scale=0.7, vocabulary=tokens, depth=1, heads=1) for seed in (0, 1))
@@ -158,8 +167,8 @@ CANNOT = "cannot take back tokens that it has read; speculative sampling is for 
     (TARGET, lambda: make('mamba', depth=1), {}, f"draft='Mamba': {CANNOT}"),
     (TARGET, lambda: make(heads=2, depth=1, attention='linear'), {}, f"draft='GPT': {CANNOT}"),
     (TARGET, lambda: DRAFT(vocabulary=V + 1), {}, f"draft='Llama': has 8 tokens, and the model has {V}; they must have the same"),
-    (TARGET, DRAFT, dict(draft_tokens=0), 'draft_tokens=0: must be at least 1'),
-    (TARGET, DRAFT, dict(draft_tokens=5), 'draft_tokens=5: must be at most 4, half of what the draft can look at'),
+    (TARGET, DRAFT, dict(draft_tokens=0), 'tokens=0: must be at least 1'),
+    (TARGET, DRAFT, dict(draft_tokens=5), 'tokens=5: must be at most 4, half of what the draft can look at'),
 ])
 def test_impossible_requests_are_refused(target, draft, options, sentence):
     with pytest.raises(FieldError) as caught:

@@ -305,8 +305,8 @@ def generated(model, prompt, count, **inputs):
 @pytest.mark.parametrize('case', ['gpt2', 'llama', 'mixtral', 'mamba', 'rwkv tied'], indirect=True)
 def test_language_models_write_what_transformers_writes(case):
     prompts = [row[:n] for row, n in zip(IDS, (3, 7, 1, 5))]
-    written = decode.generate(case.ours.model, case.ours.variables['params'], prompts, key=jax.random.key(0), max_new_tokens=8,
-                              sampler=decode.Sampler(temperature=0), end=1)
+    decoder = decode.make_decoder(case.ours.model, case.ours.variables['params'], end=1)
+    written = [found.texts[0] for found in decode.search(decoder, prompts, decode.Greedy(), limits=decode.Limits(8))]
     for prompt, tokens in zip(prompts, written):
         expected = generated(case.theirs, prompt, 8, attention_mask=np.ones((1, len(prompt)), int))
         np.testing.assert_array_equal(tokens, expected[len(prompt):])
@@ -315,11 +315,11 @@ def test_language_models_write_what_transformers_writes(case):
 @pytest.mark.parametrize('case', ['t5', 't5 untied'], indirect=True)
 def test_t5_writes_what_transformers_writes(case):
     sources = [row[:n] for row, n in zip(IDS, (3, 7, 1, 5))]
-    search = decode.Search(max_length=8, length_margin=8)
-    written = decode.translate(case.ours.model, case.ours.variables['params'], sources, search=search, start=0, end=1, batch_size=4)
+    decoder = decode.make_decoder(case.ours.model, case.ours.variables['params'], start=0, end=1)
+    written = decode.search(decoder, sources, decode.Greedy(), limits=decode.Limits(8, length_margin=8), batch_size=4)
     for source, answers in zip(sources, written):
         expected = generated(case.theirs, source, 8)[1:]  # the first is what the decoder starts with
-        np.testing.assert_array_equal(answers[0].tokens, expected)
+        np.testing.assert_array_equal(answers.texts[0], expected)
 
 
 # ----------------------------------------------------------------------------------------------------------- Real weights

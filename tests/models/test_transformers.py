@@ -304,12 +304,12 @@ def test_writing_step_by_step_equals_writing_at_once_for_every_hypothesis(varian
 def test_a_beam_finds_the_same_with_any_batch_and_scores_what_it_returns():
     model, params, inputs, _ = make_pair('t5')
     rows = [row[:n] for row, n in zip(inputs, LENGTHS)]
-    search = decode.Search(beam=3, max_length=5)
-    together = decode.translate(model, params, rows, search=search, batch_size=4, shapes=(S,))
+    decoder, options = decode.make_decoder(model, params), dict(limits=decode.Limits(5), shapes=(S,))
+    together = decode.search(decoder, rows, decode.Beam(3, n_best=1), batch_size=4, **options)
     for row, found in zip(rows, together):
-        alone = decode.translate(model, params, [row], search=search, batch_size=1, shapes=(S,))[0]
-        np.testing.assert_array_equal(alone[0].tokens, found[0].tokens)
-        assert alone[0].log_prob == pytest.approx(found[0].log_prob, abs=1e-4)
+        alone = decode.search(decoder, [row], decode.Beam(3, n_best=1), batch_size=1, **options)[0]
+        np.testing.assert_array_equal(alone.texts[0], found.texts[0])
+        assert alone.log_probs[0] == pytest.approx(found.log_probs[0], abs=1e-4)
 
 
 # ------------------------------------------------------------------------------------------------ what cannot be

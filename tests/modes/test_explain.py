@@ -119,22 +119,24 @@ def test_where_there_is_no_answer_there_is_no_picture(run, tmp_path, drawn):
     config, _, parts, params = run
     nothing = jax.tree.map(lambda x: np.full_like(x, np.nan), params)
     encoding = parts.dataset.encoding
-    explain.explain_row((parts.task.model,), (nothing,), encoding, encoding.source('ab'), configs.search(config), tmp_path, 1)
+    explain.explain_row(decode.make_decoder(parts.task.model, nothing), encoding, encoding.source('ab'), configs.method(config),
+                        configs.limits(config), tmp_path, 1)
     assert not drawn and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize('options', [{}, dict(min_length=5), dict(average='log_probability')], ids=str)
 def test_several_models_look_where_they_look_on_the_average(options, run, tmp_path, drawn):
     config, _, parts, params = run
-    encoding, model, search = parts.dataset.encoding, parts.task.model, configs.search(config)
-    search = dataclasses.replace(search, **options)
+    encoding, model, method = parts.dataset.encoding, parts.task.model, configs.method(config)
+    limits = dataclasses.replace(configs.limits(config), min_length=options.get('min_length', 0))
     others = jax.tree.map(lambda x: 0.5 * np.asarray(x)[::-1], params)
     row = encoding.source('abc')
-    explain.explain_row((model, model), (params, others), encoding, row, search, tmp_path, 1)
+    decoder = decode.make_decoder((model, model), (params, others), average=options.get('average', 'probability'))
+    explain.explain_row(decoder, encoding, row, method, limits, tmp_path, 1)
     (_, _, targets, weights), = drawn
     inputs, lengths = np.pad(row, (0, 16 - len(row)))[None], np.array([len(row)], np.int32)
-    best = decode.translate((model, model), (params, others), [row], search=search, batch_size=1, shapes=(16,))[0][0]
-    assert targets == encoding.target_words(best.tokens)
-    align = jax.jit(lambda params: model.apply({'params': params}, inputs, lengths, best.tokens[None], method='align'))
+    best = decode.search(decoder, [row], method, limits=limits, batch_size=1, shapes=(16,))[0].texts[0]
+    assert targets == encoding.target_words(best)
+    align = jax.jit(lambda params: model.apply({'params': params}, inputs, lengths, best[None], method='align'))
     expected = (align(params) + align(others))[0, :, :len(row)] / 2
     np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-5)

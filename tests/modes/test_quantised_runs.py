@@ -124,8 +124,8 @@ def test_a_loaded_model_writes_what_the_mode_writes(run):
     model, params = load_model(workdir, weights='int8')
     assert is_quantised(params['embedding']['table'])
     tokenizer = runs.RunDirectory(workdir).tokenizer()
-    written, = decode.generate(model, params, [tokenizer.encode('the')], key=jax.random.key(0), max_new_tokens=8,
-                               sampler=decode.Sampler(temperature=0.0))
+    found, = decode.search(decode.make_decoder(model, params), [tokenizer.encode('the')], decode.Greedy(), limits=decode.Limits(8))
+    written, = found.texts
     assert generate_text(with_quantisation(config), workdir) == ['the' + tokenizer.decode(written)]
 
 

@@ -16,7 +16,7 @@ from seqjax import decode
 from seqjax.data.readers.examples import Example
 from seqjax.data.text import pair_encoding, tokenizers
 from seqjax.data.text.pair_encoding import PairEncoding, Vocabulary
-from seqjax.decode.translate import answer_batch
+from seqjax.decode.batches import solve_batch
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.predict import predict_lines
 from seqjax.modes.translate import score_lines, translate_lines
@@ -76,9 +76,10 @@ def alone(run, line, **search):
     """The answers to a short line, by itself."""
     config, _, parts, params = run
     encoding = parts.dataset.encoding
-    found, = decode.translate(parts.task.model, params, [encoding.source(line)], search=configs.search(
-        with_decode(config, **search)), batch_size=config.decode.batch_size, shapes=SHAPES)
-    return [(pytest.approx(answer.score, rel=1e-4), encoding.text(answer.tokens)) for answer in found]
+    config = with_decode(config, **search)
+    found, = decode.search(decode.make_decoder(parts.task.model, params), [encoding.source(line)], configs.method(config),
+                           limits=configs.limits(config), batch_size=config.decode.batch_size, shapes=SHAPES)
+    return [(pytest.approx(score, rel=1e-4), encoding.text(tokens)) for score, tokens in zip(found.scores, found.texts)]
 
 
 # ------------------------------------------------------------------------------------------------ lines
@@ -105,9 +106,9 @@ def test_ten_thousand_lines_of_all_kinds(run, capsys):
     """Two programs for all of them, and equal lines have equal answers wherever they stand."""
     count = 10_000
     lines, ended = many_lines(count)
-    before = answer_batch._cache_size()
+    before = solve_batch._cache_size()
     found = answers(run, ended)
-    assert answer_batch._cache_size() <= before + len(SHAPES)
+    assert solve_batch._cache_size() <= before + len(SHAPES)
     assert len(found) == count and all(len(each) == 1 and '\n' not in each[0][1] for each in found)
     of_line = collections.defaultdict(set)
     for line, text in zip(lines, texts(found)):
@@ -139,10 +140,11 @@ def test_the_first_answers_do_not_wait_for_the_last_line(run, monkeypatch):
 
 def test_a_line_end_that_was_written_does_not_end_the_line():
     encoding = PairEncoding(*[Vocabulary(tokenizers.ByteTokenizer())] * 2)
-    answer = decode.Translation(encoding.target('a\nb\r\nc\u2028d\n'), -1.5, -1.5)
-    assert module._texts([[answer]], encoding) == [(-1.5, 'a b c d')]
-    assert module._texts([[answer], [answer]], encoding) == [(-3.0, 'a b c d a b c d')]
-    assert module._texts([[]], encoding) == module._texts([], encoding) == [(0.0, '')]
+    tokens, none = encoding.target('a\nb\r\nc\u2028d\n'), decode.Hypotheses(*np.zeros((4, 0)))
+    answer = decode.Hypotheses(tokens[None], np.array([len(tokens)]), *np.full((2, 1), -1.5))
+    assert module._texts([answer], encoding) == [(-1.5, 'a b c d')]
+    assert module._texts([answer, answer], encoding) == [(-3.0, 'a b c d a b c d')]
+    assert module._texts([none], encoding) == module._texts([], encoding) == [(0.0, '')]
 
 
 # ------------------------------------------------------------------------------------------------ pieces
@@ -221,8 +223,8 @@ def test_a_line_without_its_tag_is_left_out_and_named(tagged, capsys):
 
 @pytest.mark.parametrize('options', [dict(beam=2, n_best=2), dict(sample=True)], ids=str)
 def test_every_answer_begins_with_the_prefix_but_not_every_piece(options, run, monkeypatch):
-    given, plain = [], decode.translate
-    monkeypatch.setattr(decode, 'translate', lambda *args, prefixes, **kwargs: (
+    given, plain = [], decode.search
+    monkeypatch.setattr(decode, 'search', lambda *args, prefixes, **kwargs: (
         given.extend(map(tuple, prefixes)) or plain(*args, prefixes=prefixes, **kwargs)))
     found = answers(run, LINES, dict(prefix='zy w', **options))
     for line, each in zip(LINES, found):
@@ -248,7 +250,7 @@ def test_an_exact_search_finds_the_best_answers_of_every_line(run):
      'not show the best one, of up to 16 tokens out of 9; write false and search with a beam, or make it easier with '
      'length_penalty=0 or a smaller max_new_tokens')])
 def test_what_cannot_be_the_beginning_or_be_searched_is_said(options, sentence, run, monkeypatch):
-    monkeypatch.setattr(importlib.import_module('seqjax.decode.translate'), 'EXACT_STEPS', 5)
+    monkeypatch.setattr(decode.exact, 'STEPS', 5)
     with pytest.raises(FieldError) as caught:
         answers(run, ['ab'], options)
     assert str(caught.value) == sentence
@@ -352,7 +354,7 @@ def test_a_translator_labels_nothing_and_a_language_model_translates_nothing(run
 def test_a_score_is_the_log_p_of_the_target_step_by_step(run, monkeypatch):
     monkeypatch.setattr(predict, 'LINES_AT_ONCE', 5)
     config, workdir, parts, params = run
-    encoding, writer = parts.dataset.encoding, decode.decoder(parts.task.model, params)
+    encoding, writer = parts.dataset.encoding, decode.make_decoder(parts.task.model, params)
     pairs = [('ab', 'wx'), ('abcd dcba abcd', 'w'), ('a', 'wxyz zyxw wxyz'), ('ß', 'xß'), ('', 'w'), ('d', ''),
              ('cd', 'y\tz')]
     found = list(score_lines(config, workdir, [f'{source}\t{target}\r\n' for source, target in pairs]))

@@ -1,4 +1,4 @@
-"""A run continues the lines of a file: each as `decode.generate` would, ending where it is told to, and none is lost."""
+"""A run continues the lines of a file: each as `decode.search` would, ending where it is told to, and none is lost."""
 
 import jax
 import pytest
@@ -30,9 +30,9 @@ def expected(workdir, texts, **options):
     model, params = load_model(workdir)
     tokenizer = runs.RunDirectory(workdir).tokenizer()
     key = jax.random.fold_in(jax.random.key(0), 0)
-    written = decode.generate(model, params, [tokenizer.encode(text) for text in texts], key=key, max_new_tokens=8,
-                              sampler=decode.Sampler(0.8), **options)
-    return [text + tokenizer.decode(tokens) for text, tokens in zip(texts, written)]
+    written = decode.search(decode.make_decoder(model, params, **options), [tokenizer.encode(text) for text in texts],
+                            decode.Sample(0.8), limits=decode.Limits(8), key=key)
+    return [text + tokenizer.decode(found.texts[0]) for text, found in zip(texts, written)]
 
 
 def test_lines_are_continued_in_their_order(run, capsys):

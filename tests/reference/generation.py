@@ -7,7 +7,7 @@ import numpy as np
 
 
 def generate(model, params, prompts, *, key, max_new_tokens, sampler, end=None):
-    """What `decode.generate` must return.
+    """What `decode.search` must return of a `decode.Sample`.
 
     A prompt is read from its last `context_length` tokens. When a new token does not fit any more, the context becomes
     the last half of a context of the text so far, that token included.

@@ -7,6 +7,7 @@ import types
 
 import jax
 from matplotlib import image
+import numpy as np
 import pytest
 
 from seqjax import config as configs
@@ -94,7 +95,7 @@ def test_texts_scores_and_a_picture_are_kept(ended):
         assert scores['exact_match'] == result[f'{name}/exact_match'] == sum(map(list.__eq__, answers, references)) / rows
         assert scores['bleu'] == result[f'{name}/bleu'] == pytest.approx(reference.bleu(answers, references))
         assert scores['signature/bleu'].startswith('nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:')
-        assert scores['search']['beam'] == 1 and sum(part['sentences'] for part in scores['by_length']) == rows
+        assert scores['search']['method'] == 'Beam' and scores['search']['width'] == 1 and sum(part['sentences'] for part in scores['by_length']) == rows
         assert image.imread(workdir / f'{split}_by_length.png').ndim == 3
     assert any(line['answer'] == line['reference'] == translated(line['source']) for line in kept(workdir, 'test'))
 
@@ -224,13 +225,14 @@ def test_a_signal_ends_it_between_two_batches(rows, splits):
 
 def test_texts_that_are_drawn_are_drawn_by_the_seed_of_the_config(ended, monkeypatch):
     keys = []
-    monkeypatch.setattr(decode, 'translate', lambda model, params, rows, *, search, key, **_: (
-        keys.append((search.sampler, *jax.random.key_data(key).tolist())), [[] for _ in rows])[1])
+    nothing = decode.Hypotheses(*np.zeros((4, 0)))
+    monkeypatch.setattr(decode, 'search', lambda decoder, rows, method, *, key, **_: (
+        keys.append((method, *jax.random.key_data(key).tolist())), [nothing for _ in rows])[1])
     for seed in (3, 4):
         config = run_config(ended[0], sample=True, temperature=3.0, seed=seed)
         parts = build(config, RunDirectory(ended[1]))
         assert parts.decoded.measure(parts.task.model, None, 'eval').answers == [''] * ROWS
-    assert keys == [(decode.Sampler(3.0), 0, 3), (decode.Sampler(3.0), 0, 4)]
+    assert keys == [(decode.Sample(3.0), 0, 3), (decode.Sample(3.0), 0, 4)]
 
 
 # ------------------------------------------------------------------------------------------------ other tasks, processes
@@ -288,7 +290,7 @@ def test_the_curve_by_length_is_then_that_of_exact_match(one_word, monkeypatch, 
     shown = []
     for module in (decode_eval, sweeps):
         monkeypatch.setattr(module, 'plot_quality_by_length', lambda curves, path, metric: shown.append((curves, metric)))
-    written = decode_eval.Written('test', decode.Search(), dict(exact_match=0.5), ['a'] * 40, ['b'] * 40, ['b', 'c'] * 20, [3] * 40)
+    written = decode_eval.Written('test', decode.Greedy(), dict(exact_match=0.5), ['a'] * 40, ['b'] * 40, ['b', 'c'] * 20, [3] * 40)
     written.keep(RunDirectory(tmp_path), 9)
     assert shown == [({'test': [(3, 3, 40, 0.5)]}, 'exact match')]
     train.sweep({'run': one_word[0]}, one_word[1].parent)
