@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+SHORTEST = 16
+
 
 def of_like_length(lengths: np.ndarray, batch_size: int, shapes: Sequence[int] | None = None,
                    longest: int = 0) -> Iterator[tuple[int, np.ndarray]]:
@@ -28,6 +30,6 @@ def of_like_length(lengths: np.ndarray, batch_size: int, shapes: Sequence[int] |
             yield shape or next(shape for shape in shapes if shape >= lengths[some[0]]), some
 
 
-def padded_length(length: int, least: int = 16) -> int:
-    """The next power of two."""
-    return max(least, 1 << (int(length) - 1).bit_length()) if length else least
+def padded_length(length: int) -> int:
+    """The next power of two, from SHORTEST on."""
+    return max(SHORTEST, 1 << max(int(length) - 1, 0).bit_length())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seqjax import config as configs
-from seqjax import data
+from seqjax import data, decode
 from seqjax.errors import UserError
 from seqjax.modes.predict import predict_lines
 from seqjax.runs import RunDirectory
@@ -18,7 +18,7 @@ from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_
 from tests.tiny import tiny_config
 
 module = importlib.import_module('seqjax.modes.predict')  # predict_lines is the function
-SHORT, LONG = module.SHORTEST_ROW, module.SHORTEST_ROW + 5
+SHORT, LONG = decode.lengths.SHORTEST, decode.lengths.SHORTEST + 5
 LINES = ['abc', 'h', '', 'gfedcba', 'a' * LONG, 'abé', 'c' * SHORT, 'dd', 'cab', 'fg', 'hgf', 'ad', 'cb', 'ee', ' ', 'ß']
 
 
