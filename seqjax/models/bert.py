@@ -89,8 +89,8 @@ class BERT(TransformerFields):
             x = x + self.types(texts(inputs, self.end) if types is None else types)
         x = self.embedding_norm(x)
         mask = only(ops.Mask(window=self.window, lengths=lengths), seen, T)
-        where = nn.Where(mask, self.place.bias(T), steps)
-        return self.encoder(self.drop(x, deterministic=not train), where, train=train)[0]
+        context = nn.Context(mask, self.place.bias(T), steps)
+        return self.encoder(self.drop(x, deterministic=not train), context, train=train)[0]
 
     def pool(self, hidden):
         """[B, D] from the first step."""

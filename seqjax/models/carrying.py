@@ -12,7 +12,7 @@ class CarryingLanguageModel(linen.Module):
     """tokens [B, T] -> logits [B, T, V] of the token after each.
 
     width, depth: D, L. tie: output weights are those of the embedding. dropout: on the embedded tokens and on what every layer
-    adds. scan, remat: see `nn.CarryingStack`. A family of models is a subclass that says `_make_stack`, and how its tables start.
+    adds. scan, remat: see `nn.Stack`. A family of models is a subclass that says `_make_stack`, and how its tables start.
     segments: [B, T] where rows hold several texts (see `data.packing`): each is read as if it had a row of its own.
 
     The state for generation, and for reading a text in one batch after the other, is that of all layers: it has the same size
@@ -83,14 +83,14 @@ class CarryingLanguageModel(linen.Module):
 
     def _run(self, state, tokens, lengths, segments, train):
         x = self.drop(self._embed(tokens), deterministic=not train)
-        return self.decoder(x, state, lengths=lengths, segments=segments, train=train)
+        return self.decoder(x, nn.Context(lengths=lengths, segments=segments), state, train=train)
 
     def _embed(self, tokens):
         return self.embedding(tokens)
 
     @linen.nowrap
     def _make_stack(self, **options):
-        """The `nn.CarryingStack` that the fields describe. It may hold fields of the model, and not the model itself."""
+        """The `nn.Stack` that the fields describe. It may hold fields of the model, and not the model itself."""
         raise NotImplementedError
 
     @linen.nowrap

@@ -58,15 +58,14 @@ class DecoderOnly(TransformerFields):
         if steps is None:
             steps = jnp.arange(T) if segments is None else ops.steps_of_segments(segments)
         mask = ops.Mask(causal=True, window=self.window, segments=segments, prefix=prefix, lengths=lengths)
-        where = nn.Where(only(mask, seen, T), self.place.bias(T), steps)
-        x, caches, _ = self.decoder(self._embed(tokens, steps, train), where, train=train)
-        return x, caches
+        context = nn.Context(only(mask, seen, T), self.place.bias(T), steps)
+        return self.decoder(self._embed(tokens, steps, train), context, train=train)[0], None
 
     @linen.nowrap
     def initial_state(self, batch_size, max_length):
         """Empty caches with room for max_length steps."""
         self._check_length(max_length, 'a cache of {} steps')
-        return make_stack(self, parent=None).empty_caches(batch_size, max_length), jnp.zeros(batch_size, jnp.int32)
+        return make_stack(self, parent=None).empty_states(batch_size, max_length), jnp.zeros(batch_size, jnp.int32)
 
     @property
     def pages(self):
@@ -77,7 +76,7 @@ class DecoderOnly(TransformerFields):
     def paged_state(self, batch_size, max_length, pages, page_size):
         """The same in pages: a store of so many for all rows, and the numbers of those that a row has, none yet."""
         self._check_length(max_length, 'a cache of {} steps')
-        caches = make_stack(self, parent=None).empty_caches(pages, page_size)
+        caches = make_stack(self, parent=None).empty_states(pages, page_size)
         return caches, jnp.zeros(batch_size, jnp.int32), jnp.full((batch_size, -(-max_length // page_size)), pages, jnp.int32)
 
     def extend(self, state, tokens, lengths=None):
@@ -90,8 +89,8 @@ class DecoderOnly(TransformerFields):
         (caches, position, *pages), T = state, tokens.shape[1]
         steps = position[:, None] + jnp.arange(T)  # [B, T]
         bias = self.place.bias(cache_slots(self, caches, *pages))
-        where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths, *pages)
-        x, caches, _ = self.decoder(self._embed(tokens, steps, False), where, caches)
+        context = nn.Context(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths, *pages)
+        x, caches = self.decoder(self._embed(tokens, steps, False), context, caches)
         return (caches, position + (T if lengths is None else lengths), *pages), x
 
     @property

@@ -93,26 +93,26 @@ class EncoderDecoder(TransformerFields):
         S = inputs.shape[1]
         steps = jnp.arange(S)
         mask = only(ops.Mask(window=self.window, lengths=lengths), seen, S)
-        where = nn.Where(mask, self.source_place.bias(S), steps)
+        context = nn.Context(mask, self.source_place.bias(S), steps)
         x = self._embed(self.source_embedding, self.source_place, inputs, steps, train)
-        return self.encoder(x, where, train=train)[0]
+        return self.encoder(x, context, train=train)[0]
 
     def begin(self, inputs, lengths=None, max_length=64, *, train=False):
         """(Memory, DecoderState) after reading source tokens [B, S]; answers may have max_length tokens."""
         B, S = inputs.shape
         lengths = jnp.full(B, S, jnp.int32) if lengths is None else lengths
         memory = Memory(self.decoder.read(self.encode(inputs, lengths, train=train)), lengths)
-        caches = make_stack(self, self.decoder_depth, cross=True, parent=None).empty_caches(B, max_length)
+        caches, *_ = self.decoder.by_kind(self.decoder.empty_states(B, max_length))
         return memory, DecoderState(caches, jnp.zeros(B, jnp.int32), jnp.zeros((B, S), jnp.float32))
 
     def step(self, memory, state, tokens):
         """Reads one token of each of N = B k hypotheses, those of a row next to each other: (state, logits [N, V])."""
         steps = state.position[:, None]  # [N, 1]
         bias = self.target_place.bias(cache_slots(self, state.caches))
-        where = nn.Where(ops.Mask(causal=True, window=self.window), bias, steps, state.position,
-                         source=ops.Mask(lengths=memory.lengths))
+        context = nn.Context(ops.Mask(causal=True, window=self.window), bias, steps, state.position,
+                             source=ops.Mask(lengths=memory.lengths), look=True)
         x = self._embed(self.target_embedding, self.target_place, tokens[:, None], steps, False)
-        x, caches, weights = self.decoder(x, where, state.caches, memory.layers, look=True)
+        x, caches, weights = self._decode(x, context, state.caches, memory.layers)
         return DecoderState(caches, state.position + 1, weights[:, 0]), self.score(x)[:, 0]
 
     @linen.nowrap
@@ -130,11 +130,19 @@ class EncoderDecoder(TransformerFields):
         """
         memories, T = self.decoder.read(encoded), previous.shape[1]
         steps = jnp.arange(T)
-        where = nn.Where(only(ops.Mask(causal=True, window=self.window), seen, T), self.target_place.bias(T), steps,
-                         source=only(ops.Mask(lengths=lengths), seen_source, T))
+        context = nn.Context(only(ops.Mask(causal=True, window=self.window), seen, T), self.target_place.bias(T), steps,
+                             source=only(ops.Mask(lengths=lengths), seen_source, T), look=look)
         x = self._embed(self.target_embedding, self.target_place, previous, steps, train)
-        x, _, weights = self.decoder(x, where, memories=memories, look=look, train=train)
+        x, _, weights = self._decode(x, context, None, memories, train)
         return self.drop_output(x, deterministic=not train), weights
+
+    def _decode(self, x, context, caches, memories, train=False):
+        """([B, T, D], caches, weights [B, T, S], their mean over the layers, where context.look, or None)"""
+        x, states = self.decoder(x, context, self.decoder.by_block(caches, memories, None), train=train)
+        caches, weights, _ = self.decoder.by_kind(states)
+        if context.look:
+            weights = weights.mean(axis=1) if self.scan else sum(weights) / len(weights)
+        return x, caches, weights if context.look else None
 
     def _embed(self, table, places, tokens, steps, train):
         return self.drop(placed(table(tokens), places(steps), self.positions), deterministic=not train)

@@ -1,5 +1,6 @@
 """Mamba: a language model of selective state spaces, without attention and without a feed-forward network."""
 
+from collections.abc import Callable
 import functools
 
 from flax import linen
@@ -8,6 +9,16 @@ import jax.numpy as jnp
 from seqjax import nn
 from seqjax.errors import FieldError
 from seqjax.models.carrying import CarryingLanguageModel
+
+
+class MambaBlock(nn.ResidualBlock):
+    """x + mixer(norm(x))"""
+
+    mixer: linen.Module
+    norm: Callable[..., linen.Module]
+    dropout: float = 0.0
+
+    layers = ('mixer',)
 
 
 class Mamba(CarryingLanguageModel):
@@ -35,7 +46,7 @@ class Mamba(CarryingLanguageModel):
         dtype = jnp.dtype(self.dtype)
         norm = functools.partial(nn.make_norm, 'rms', epsilon=self.epsilon, dtype=dtype)
         # L layers add to the residual stream; their scale keeps its variance (GPT-2, section 2.3).
-        mixer = functools.partial(nn.Mamba, self.width, self.expand, self.state_size, self.kernel_size, self.rank, self.bias,
-                                  self.conv_bias, self.depth ** -0.5, dtype)
-        block = functools.partial(nn.CarryingBlock, (('mixer', mixer),), norm, self.dropout)
-        return nn.CarryingStack(block, self.depth, norm, self.scan, self.remat, **options)
+        mixer = nn.Mamba(self.width, self.expand, self.state_size, self.kernel_size, self.rank, self.bias, self.conv_bias,
+                         self.depth ** -0.5, dtype, parent=None)
+        block = MambaBlock(mixer, norm, self.dropout, parent=None)
+        return nn.Stack(block, self.depth, norm, self.scan, self.remat, **options)

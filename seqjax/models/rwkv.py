@@ -1,5 +1,6 @@
 """RWKV: a recurrent network that is trained like a Transformer."""
 
+from collections.abc import Callable
 import functools
 
 from flax import linen
@@ -11,6 +12,17 @@ from seqjax.errors import FieldError
 from seqjax.models.carrying import CarryingLanguageModel
 
 TINY = 1e-4  # embeddings start so small that every step of training changes them; a norm follows (Peng et al. 2023, section 3.4)
+
+
+class RWKVBlock(nn.ResidualBlock):
+    """x + time_mixing(norm(x)), and then x + channel_mixing(norm(x))"""
+
+    time_mixing: linen.Module
+    channel_mixing: linen.Module
+    norm: Callable[..., linen.Module]
+    dropout: float = 0.0
+
+    layers = ('time_mixing', 'channel_mixing')
 
 
 class RWKV(CarryingLanguageModel):
@@ -38,10 +50,10 @@ class RWKV(CarryingLanguageModel):
     def _make_stack(self, **options):
         dtype = jnp.dtype(self.dtype)
         norm = functools.partial(nn.make_norm, 'layer', dtype=dtype)
-        layers = (('time_mixing', functools.partial(nn.TimeMixing, self.width, self.depth, dtype)),
-                  ('channel_mixing', functools.partial(nn.ChannelMixing, self.width, self.feed_forward, self.depth, dtype)))
-        block = functools.partial(nn.CarryingBlock, layers, norm, self.dropout)
-        return nn.CarryingStack(block, self.depth, norm, self.scan, self.remat, **options)
+        block = RWKVBlock(nn.TimeMixing(self.width, self.depth, dtype, parent=None),
+                          nn.ChannelMixing(self.width, self.feed_forward, self.depth, dtype, parent=None), norm, self.dropout,
+                          parent=None)
+        return nn.Stack(block, self.depth, norm, self.scan, self.remat, **options)
 
     @linen.nowrap
     def _table_init(self):

@@ -3,6 +3,7 @@
 import functools
 
 from flax import linen
+import jax
 import jax.numpy as jnp
 
 from seqjax import nn
@@ -71,9 +72,9 @@ class TransformerFields(linen.Module):
 def make_stack(model, depth=None, cross=False, **options):
     """The stack of blocks that the fields of a model describe, with attention to another stack or without."""
     norm = functools.partial(nn.make_norm, model.norm, epsilon=model.epsilon, bias=model.bias, dtype=jnp.dtype(model.dtype))
-    plan, depth = _Plan(model), depth or model.depth
-    return nn.Stack(functools.partial(_block, plan, norm, cross, depth), depth, norm if model.order == 'pre' else None, model.scan,
-                    model.remat, **options)
+    depth = depth or model.depth
+    return nn.Stack(make_block(model, norm, depth, cross), depth, norm if model.order == 'pre' else None, model.scan, model.remat,
+                    **options)
 
 
 def make_embedding(model, vocabulary):
@@ -99,7 +100,7 @@ def cache_slots(model, caches, pages=None):
     """How many steps of a row the caches of a stack have room for. Linear attention has no slots, and no bias for them."""
     if model.attention == 'linear':
         return 0
-    slots = caches[0].shape[2] if model.scan else caches[0][0].shape[1]
+    slots = jax.tree.leaves(caches)[0].shape[2 if model.scan else 1]
     return slots if pages is None else pages.shape[1] * slots
 
 
@@ -118,32 +119,22 @@ def kernel_init(model, contract=1, variance=1.0):
     return nn.fan_in(contract, variance)
 
 
-class _Plan:
-    """The fields of a model without the model: a stack that held the model itself would be its own parent."""
-
-    def __init__(self, model):
-        for field in ('width', 'heads', 'key_heads', 'head_width', 'feed_forward', 'activation', 'gated', 'experts',
-                      'experts_chosen', 'attention', 'positions', 'rotary_base', 'order', 'bias', 'dropout',
-                      'attention_dropout', 'init_scale', 'attention_scale', 'attention_bias', 'rotary_scaling'):
-            setattr(self, field, getattr(model, field))
-        self.dtype = jnp.dtype(model.dtype)
-
-
-def _block(plan, norm, cross, depth, **options):
+def make_block(model, norm, depth, cross=False):
+    """The block that the fields of a model describe, for a stack of so many."""
     # 2 L projections add to the residual stream, or 3 L; their scale keeps its variance at 1 (GPT-2, section 2.3).
-    part = dict(bias=plan.bias, dtype=plan.dtype, kernel_init=kernel_init(plan), parent=None)
-    into = functools.partial(kernel_init, plan, variance=1 / ((2 + cross) * depth) if plan.order == 'pre' else 1.0)
-    heads = dict(width=plan.width, heads=plan.heads, key_heads=plan.key_heads, head_width=plan.head_width,
-                 scale=plan.attention_scale, dropout=plan.attention_dropout, out_init=into(2),
-                 **{**part, 'bias': plan.bias or plan.attention_bias})
-    if plan.attention_scale:  # what the scores are not divided by is in the queries from the beginning
-        heads['query_init'] = kernel_init(plan, variance=1 / (plan.head_width or plan.width // plan.heads) / plan.attention_scale ** 2)
-    layer = nn.LinearAttention if plan.attention == 'linear' else nn.MultiHeadAttention
-    network = dict(inner=plan.feed_forward, activation=plan.activation, gated=plan.gated, out_init=into(1), **part)
+    part = dict(bias=model.bias, dtype=jnp.dtype(model.dtype), kernel_init=kernel_init(model), parent=None)
+    into = functools.partial(kernel_init, model, variance=1 / ((2 + cross) * depth) if model.order == 'pre' else 1.0)
+    scale, K = model.attention_scale, model.head_width or model.width // model.heads
+    heads = dict(width=model.width, heads=model.heads, key_heads=model.key_heads, head_width=model.head_width, scale=scale,
+                 dropout=model.attention_dropout, out_init=into(2), **{**part, 'bias': model.bias or model.attention_bias})
+    if scale:  # what the scores are not divided by is in the queries from the beginning
+        heads['query_init'] = kernel_init(model, variance=1 / K / scale ** 2)
+    rotary = dict(rotary=model.rotary_base if model.positions == 'rotary' else 0.0, rotary_scaling=model.rotary_scaling)
+    network = dict(inner=model.feed_forward, activation=model.activation, gated=model.gated, out_init=into(1), **part)
     return nn.Block(
-        layer(rotary=plan.rotary_base if plan.positions == 'rotary' else 0.0, rotary_scaling=plan.rotary_scaling, **heads),
-        nn.MixtureOfExperts(plan.experts, plan.experts_chosen, **network) if plan.experts else nn.FeedForward(**network),
-        norm, nn.CrossAttention(**heads) if cross else None, plan.order, plan.dropout, **options)
+        (nn.LinearAttention if model.attention == 'linear' else nn.MultiHeadAttention)(**rotary, **heads),
+        nn.MixtureOfExperts(model.experts, model.experts_chosen, **network) if model.experts else nn.FeedForward(**network),
+        norm, nn.CrossAttention(**heads) if cross else None, model.order, model.dropout, parent=None)
 
 
 # ------------------------------------------------------------------------------------------------ what cannot be

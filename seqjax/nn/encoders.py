@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from seqjax import ops
 from seqjax.errors import FieldError
 from seqjax.nn.feed_forward import FeedForward
-from seqjax.nn.multi_head import MultiHeadAttention, Where
+from seqjax.nn.multi_head import MultiHeadAttention, Context
 from seqjax.nn.norms import layer_norm
 from seqjax.nn.projection import Projection, fan_in
 from seqjax.nn.recurrent import Recurrent
@@ -72,17 +72,14 @@ class AttentionEncoder(nn.Module):
         if self.positions:
             steps = jnp.arange(T) if segments is None else ops.steps_of_segments(segments)
             x = x + ops.sinusoidal_positions(steps, self.width).astype(self.dtype)
-        norm = functools.partial(layer_norm, True, self.dtype)
-        stack = Stack(functools.partial(_block, self.width, self.depth, self.heads, self.dropout, self.dtype, norm), self.depth,
-                      norm, name='stack')
+        stack = Stack(self._block(), self.depth, functools.partial(layer_norm, True, self.dtype), name='stack')
         mask = ops.Mask(causal=self.causal, lengths=lengths, segments=segments)
-        x = ops.mask_steps(stack(x, Where(mask), train=train)[0], lengths)
+        x = ops.mask_steps(stack(x, Context(mask), train=train)[0], lengths)
         return x, ops.last_step(x, lengths)
 
-
-def _block(width, depth, heads, dropout, dtype, norm, **options):
-    # 2 * depth projections add to the residual stream; their scale keeps its variance at 1 (GPT-2, section 2.3).
-    into = functools.partial(fan_in, variance=1 / (2 * depth))
-    part = dict(bias=True, dtype=dtype, parent=None)  # the block's
-    return Block(MultiHeadAttention(width, heads, out_init=into(2), **part), FeedForward(out_init=into(), **part), norm,
-                 dropout=dropout, **options)
+    def _block(self):
+        # 2 * depth projections add to the residual stream; their scale keeps its variance at 1 (GPT-2, section 2.3).
+        into = functools.partial(fan_in, variance=1 / (2 * self.depth))
+        part = dict(bias=True, dtype=self.dtype, parent=None)
+        return Block(MultiHeadAttention(self.width, self.heads, out_init=into(2), **part), FeedForward(out_init=into(), **part),
+                     functools.partial(layer_norm, True, self.dtype), dropout=self.dropout, parent=None)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
+from seqjax.nn.multi_head import Context
 from seqjax.nn.projection import Projection, partitioned
 
 SMALLEST, LARGEST = 1e-3, 1e-1  # of the first step sizes (Gu & Dao 2023, section 3.6)
@@ -28,7 +29,7 @@ class Mamba(nn.Module):
         y_t = selective_scan(x, delta, -exp(A_log), B, C, D)   see `ops.selective_scan`
         out = W_o (y_t * silu(z_t))
 
-    Its calls: see `nn.carrying`. Its state is (the last K - 1 of x before the convolution [B, K - 1, E], h [B, N, E]).
+    Its calls: see `nn.ResidualBlock`. Its state is (the last K - 1 of x before the convolution [B, K - 1, E], h [B, N, E]).
     expand: E / D. rank: R; 0: D / 16, rounded up. bias: of W_x, W_z and W_o; conv_bias: of the convolution.
     out_scale: W_o starts with so much of its usual deviation; 1 / sqrt(L) in a residual stack of L.
     """
@@ -44,9 +45,8 @@ class Mamba(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x, state, number=0, *, lengths=None, segments=None):
-        del number  # all layers start alike
-        past, h = state
+    def __call__(self, x, context=Context(), state=None, *, train=False):
+        (past, h), lengths, segments = state, context.lengths, context.segments
         E, N, R = self.expand * self.width, self.state_size, self.rank or -(-self.width // 16)
         project = lambda name, features, axes, bias, init=_uniform: Projection(
             (features,), axes, bias=bias, kernel_init=init, dtype=self.dtype, name=name)
@@ -73,7 +73,7 @@ class Mamba(nn.Module):
         return y
 
     @nn.nowrap
-    def empty_state(self, rows):
+    def empty_state(self, rows, slots=0):
         E = self.expand * self.width
         return jnp.zeros((rows, self.kernel_size - 1, E), self.dtype), ops.selective_state(rows, self.state_size, E)
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
+from seqjax.nn.multi_head import Context
 from seqjax.nn.projection import Projection, partitioned
 
 
@@ -19,7 +20,7 @@ class TimeMixing(nn.Module):
         r, k, v = W_r (mu_r * x_t + (1 - mu_r) * x_{t-1}), ...         each with a mixture of its own
         out = W_o (sigmoid(r) * wkv(k, v, w=exp(decay), u=bonus))      see `ops.wkv`
 
-    Its calls: see `nn.carrying`. Its state is (x of the last step [B, 1, D], that of `ops.wkv`). depth: L, of the stack it is in;
+    Its calls: see `nn.ResidualBlock`. Its state is (x of the last step [B, 1, D], that of `ops.wkv`). depth: L, of the stack it is in;
     new decays and mixtures depend on the layer (appendix E).
     """
 
@@ -28,22 +29,22 @@ class TimeMixing(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x, state, number=0, *, lengths=None, segments=None):
-        (past, sums), D = state, self.width
+    def __call__(self, x, context=Context(), state=None, *, train=False):
+        (past, sums), D, lengths, segments = state, self.width, context.lengths, context.segments
         before = ops.earlier_step(x, past, segments=segments)
-        starts = dict(key=_mixture(number, self.depth), value=_mixture(number, self.depth, more=0.3),
-                      receptance=_mixture(number, self.depth, power=0.5))
+        starts = dict(key=_mixture(context.layer, self.depth), value=_mixture(context.layer, self.depth, more=0.3),
+                      receptance=_mixture(context.layer, self.depth, power=0.5))
         of = {name: _project(self, name, D, _mix(self, name, start, x, before), ('embed', 'heads'),
                              nn.initializers.orthogonal() if name == 'value' else nn.initializers.zeros)
               for name, start in starts.items()}
-        decay = self.param('decay', partitioned(_decays(number, self.depth), ('heads',)), (D,))
+        decay = self.param('decay', partitioned(_decays(context.layer, self.depth), ('heads',)), (D,))
         bonus = self.param('bonus', partitioned(_bonuses, ('heads',)), (D,))
         mean, sums = ops.wkv(of['key'], of['value'], jnp.exp(decay), bonus, sums, lengths, segments=segments)
         out = _project(self, 'out', D, jax.nn.sigmoid(of['receptance']) * mean, ('heads', 'embed'), nn.initializers.zeros)
         return out, (ops.last_inputs(x, past, lengths, segments=segments), sums)
 
     @nn.nowrap
-    def empty_state(self, rows):
+    def empty_state(self, rows, slots=0):
         return jnp.zeros((rows, 1, self.width), self.dtype), ops.wkv_state(rows, self.width)
 
 
@@ -53,7 +54,7 @@ class ChannelMixing(nn.Module):
         r, k = W_r (mu_r * x_t + (1 - mu_r) * x_{t-1}), ...            k is [F]
         out = sigmoid(r) * W_v max(k, 0)^2
 
-    Its calls: see `nn.carrying`. Its state is x of the last step [B, 1, D]. inner: F; 0: 4 D. depth: as of `TimeMixing`.
+    Its calls: see `nn.ResidualBlock`. Its state is x of the last step [B, 1, D]. inner: F; 0: 4 D. depth: as of `TimeMixing`.
     """
 
     width: int
@@ -62,17 +63,17 @@ class ChannelMixing(nn.Module):
     dtype: jnp.dtype = jnp.float32
 
     @nn.compact
-    def __call__(self, x, state, number=0, *, lengths=None, segments=None):
-        D, F = self.width, self.inner or 4 * self.width
+    def __call__(self, x, context=Context(), state=None, *, train=False):
+        D, F, lengths, segments = self.width, self.inner or 4 * self.width, context.lengths, context.segments
         before = ops.earlier_step(x, state, segments=segments)
-        mixed = {name: _mix(self, name, _mixture(number, self.depth), x, before) for name in ('key', 'receptance')}
+        mixed = {name: _mix(self, name, _mixture(context.layer, self.depth), x, before) for name in ('key', 'receptance')}
         k = _project(self, 'key', F, mixed['key'], ('embed', 'mlp'), nn.initializers.orthogonal(max(F / D, 1) ** 0.5))
         r = _project(self, 'receptance', D, mixed['receptance'], ('embed', None), nn.initializers.zeros)
         v = _project(self, 'value', D, jnp.square(jax.nn.relu(k)), ('mlp', 'embed'), nn.initializers.zeros)
         return jax.nn.sigmoid(r) * v, ops.last_inputs(x, state, lengths, segments=segments)
 
     @nn.nowrap
-    def empty_state(self, rows):
+    def empty_state(self, rows, slots=0):
         return jnp.zeros((rows, 1, self.width), self.dtype)
 
 

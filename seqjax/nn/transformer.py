@@ -1,4 +1,4 @@
-"""The Transformer's block, and stacks of blocks.
+"""Residual blocks of layers, the Transformer's among them, and stacks of blocks.
 
 Shapes: B rows, T steps, S steps of a source, D width, L layers.
 """
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax.errors import FieldError
-from seqjax.nn.multi_head import Where
+from seqjax.nn.multi_head import Context
 
 ORDERS = ('pre', 'post')
 
@@ -25,93 +25,129 @@ def check_sizes(model):
         raise FieldError('heads', model.heads, f'must divide width={model.width}; {", ".join(map(str, fits))} would')
 
 
-class Block(nn.Module):
-    """Attention, attention to a source where there is one, and a feed-forward network, each added to what it reads:
+def maker(part):
+    """A function that makes a module: `part`, or, where it is a module, one that copies it; copies share no parameters."""
+    return part.copy if isinstance(part, nn.Module) else part
 
-        'pre'     x + layer(norm(x))      (Xiong et al. 2020; GPT-2, T5, Llama)
+
+class ResidualBlock(nn.Module):
+    """Layers one after another, each added to its input:
+
+        'pre'     x + layer(norm(x))      (Xiong et al. 2020; GPT-2, T5, Llama, Mamba)
         'post'    norm(x + layer(x))      (Vaswani et al. 2017; BERT)
 
-    attention, cross, feed_forward: layers, see `MultiHeadAttention`, `CrossAttention`, `FeedForward`; any others with their calls
-    will do. norm(name=...) makes a norm. dropout: on what every layer says, before it is added.
+    A subclass names its `layers`, has a field for each of them (None: there is none) and the field `norm`, where norm(name=...)
+    makes a norm. dropout: on the output of every layer, before it is added. A layer has one of these calls:
+
+        layer(x, context, state, train=False)      x [B, T, D] -> ([B, T, D], state); layer.empty_state(rows, slots) begins
+        layer(x, train=False)                      x [B, T, D] -> [B, T, D], where there is no state and no `empty_state`
+
+    A state is a KV cache with room for `slots` positions, or of one size. context: a `Context`.
+    """
+
+    layers = ()
+    order = 'pre'
+    dropout = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, 'norm', maker(self.norm))
+        super().__post_init__()
+
+    @nn.compact
+    def __call__(self, x, context=Context(), states=None, *, train=False):
+        """([B, T, D], states), one for each layer. states None: whole rows, and layers whose state is a cache have none."""
+        layers, kept = self._present(), []
+        for (name, layer), state in zip(layers, states or (None,) * len(layers)):
+            norm, drop = self.norm(name=f'{name}_norm'), nn.Dropout(self.dropout, deterministic=not train)
+            y = norm(x) if self.order == 'pre' else x
+            y, state = layer(y, context, state, train=train) if _has_state(layer) else (layer(y, train=train), None)
+            x = x + drop(y)
+            x = x if self.order == 'pre' else norm(x)
+            kept.append(state)
+        return x, tuple(kept)
+
+    @nn.nowrap
+    def empty_states(self, rows, slots=0):
+        """The states of its layers before the first position."""
+        return tuple(layer.empty_state(rows, slots) if _has_state(layer) else None for _, layer in self._present())
+
+    @nn.nowrap
+    def _present(self):
+        return [(name, getattr(self, name)) for name in self.layers if getattr(self, name) is not None]
+
+
+def _has_state(layer):
+    return hasattr(layer, 'empty_state')
+
+
+class Block(ResidualBlock):
+    """The Transformer's: attention, cross-attention where there is an encoder, and a feed-forward network.
+
+    attention, cross, feed_forward: see `MultiHeadAttention`, `CrossAttention`, `FeedForward`; any other layers with their calls
+    will do. The states are (KV cache, memory, None), or without cross-attention (KV cache, None); cross-attention takes its
+    memory (keys, values) as a state and gives back its weights [B, T, S] where context.look, or None.
     """
 
     attention: nn.Module
     feed_forward: nn.Module
-    norm: Callable[..., nn.Module]
+    norm: Callable[..., nn.Module] | nn.Module
     cross: nn.Module | None = None
     order: str = 'pre'
     dropout: float = 0.0
 
-    @nn.compact
-    def __call__(self, x, where=Where(), cache=None, memory=None, *, look=False, train=False):
-        """([B, T, D], cache, weights of the cross-attention [B, T, S] where `look`, or None)."""
-        def add(name, layer):
-            nonlocal x
-            norm, drop = self.norm(name=f'{name}_norm'), nn.Dropout(self.dropout, deterministic=not train)
-            y, result = layer(norm(x) if self.order == 'pre' else x)
-            x = x + drop(y)
-            x = x if self.order == 'pre' else norm(x)
-            return result
-
-        weights = None
-        cache = add('attention', lambda x: self.attention(x, where, cache, train=train))
-        if self.cross is not None:
-            weights = add('cross', lambda x: self.cross(x, memory, where, look=look, train=train))
-        add('feed_forward', lambda x: (self.feed_forward(x, train=train), None))
-        return x, cache, weights
+    layers = ('attention', 'cross', 'feed_forward')
 
 
 class Stack(nn.Module):
-    """L blocks one after another, and a last norm where they are 'pre'.
+    """L blocks one after another, and a last norm.
 
-        stack(x, where)                                   x [B, T, D] -> ([B, T, D], None, None)
-        stack(x, where, caches, memories, look=True)      -> ([B, T, D], caches, weights [B, T, S], their mean over the layers)
+        stack(x, context)                                  x [B, T, D] -> ([B, T, D], states)
+        stack(x, context, stack.empty_states(B, slots))    the same, and the states go on in the next call
 
-    make_block(name=...) makes a block; blocks are block_0, block_1, ... scan: they are one block, compiled once, whose
-    parameters have a leading axis of L, and whose caches and memories have it second, after the rows. remat: what is inside a block
-    is computed again in the backward pass and not stored. Caches and memories are tuples with one for each layer otherwise.
+    block: a block, of which each layer has a copy, or a function: block(name=...) makes one; theirs are the names block_0, block_1,
+    ... norm: the same for the last norm; None: there is none. scan: blocks are one block, compiled once, whose parameters have a
+    leading axis of L, and whose states have it second, after the rows; otherwise states are a tuple with those of each block.
+    remat: gradient checkpointing, activations inside a block are computed again in the backward pass.
     """
 
-    make_block: Callable[..., Block]
+    block: Callable[..., nn.Module] | nn.Module
     depth: int
-    norm: Callable[..., nn.Module] | None = None
+    norm: Callable[..., nn.Module] | nn.Module | None = None
     scan: bool = False
     remat: bool = False
 
+    def __post_init__(self):
+        object.__setattr__(self, 'block', maker(self.block))
+        object.__setattr__(self, 'norm', maker(self.norm))
+        super().__post_init__()
+
     def setup(self):
         if self.scan:
-            self.blocks = self.make_block(name='blocks')
+            self.blocks = self.block(name='blocks')
         else:
-            self.blocks = [self.make_block(name=f'block_{layer}') for layer in range(self.depth)]
+            self.blocks = [self.block(name=f'block_{layer}') for layer in range(self.depth)]
         self.last_norm = self.norm(name='norm') if self.norm else None
 
-    def __call__(self, x, where=Where(), caches=None, memories=None, *, look=False, train=False):
-        def run(block, x, cache, memory):
-            x, cache, weights = block(x, where, cache, memory, look=look, train=train)
-            return x, (cache, weights)
+    def __call__(self, x, context=Context(), states=None, *, train=False):
+        """([B, T, D], states)"""
+        def run(block, x, state, layer):
+            return block(x, context.replace(layer=layer), state, train=train)
 
         run = nn.remat(run, prevent_cse=not self.scan) if self.remat else run
         if self.scan:
-            layers = nn.scan(lambda block, x, layer: run(block, x, *layer), variable_axes={'params': 0, 'penalties': 0},
-                             split_rngs={'params': True, 'dropout': True}, in_axes=1, out_axes=1, length=self.depth,
-                             metadata_params={nn.PARTITION_NAME: 'layers'})
-            x, (caches, weights) = layers(self.blocks, x, (caches, memories))
-            weights = None if weights is None else weights.mean(axis=1)
+            layers = nn.scan(run, variable_axes={'params': 0, 'penalties': 0}, split_rngs={'params': True, 'dropout': True},
+                             in_axes=(1, 0), out_axes=1, length=self.depth, metadata_params={nn.PARTITION_NAME: 'layers'})
+            x, states = layers(self.blocks, x, states, jnp.arange(self.depth))
         else:
-            none = (None,) * self.depth
-            x, caches, weights = self._one_by_one(run, x, caches or none, memories or none)
-        return self.last_norm(x) if self.last_norm else x, caches, weights
-
-    def _one_by_one(self, run, x, caches, memories):
-        kept, looks = [], []
-        for block, cache, memory in zip(self.blocks, caches, memories):
-            x, (cache, weights) = run(block, x, cache, memory)
-            kept.append(cache)
-            looks.append(weights)
-        return x, None if kept[0] is None else tuple(kept), None if looks[0] is None else sum(looks) / len(looks)
+            kept = []
+            for layer, (block, state) in enumerate(zip(self.blocks, states or (None,) * self.depth)):
+                x, state = run(block, x, state, layer)
+                kept.append(state)
+            states = tuple(kept)
+        return self.last_norm(x) if self.last_norm else x, states
 
     def read(self, outputs):
-        """The memories of all layers: keys and values of what another stack has said [B, S, E]."""
+        """The memories of all layers: keys and values of encoder outputs [B, S, E]."""
         if not self.scan:
             return tuple(block.cross.read(outputs) for block in self.blocks)
         read = nn.scan(lambda block, _, __: (None, block.cross.read(outputs)), variable_axes={'params': 0},
@@ -120,9 +156,19 @@ class Stack(nn.Module):
         return read(self.blocks, None, None)[1]
 
     @nn.nowrap
-    def empty_caches(self, rows, slots):
-        """Caches of all layers with room for so many steps."""
-        cache = self.make_block(parent=None).attention.empty_cache(rows, slots)
+    def empty_states(self, rows, slots=0):
+        """The states of all layers before the first position; KV caches with room for so many."""
+        empty = self.block(parent=None).empty_states(rows, slots)
         if not self.scan:
-            return (cache,) * self.depth
-        return jax.tree.map(lambda x: jnp.repeat(x[:, None], self.depth, axis=1), cache)
+            return (empty,) * self.depth
+        return jax.tree.map(lambda x: jnp.repeat(x[:, None], self.depth, axis=1), empty)
+
+    @nn.nowrap
+    def by_kind(self, states):
+        """The states of all layers as one tuple for each kind of layer in a block: the inverse of `by_block`."""
+        return states if self.scan else tuple(zip(*states))
+
+    @nn.nowrap
+    def by_block(self, *kinds):
+        """The states of all layers, from those of each kind of layer in a block; None: it has none."""
+        return kinds if self.scan else tuple(zip(*((None,) * self.depth if kind is None else kind for kind in kinds)))

@@ -1,5 +1,6 @@
 """The layers of Mamba and RWKV against their loops, how they start, and stacks that carry their states."""
 
+from collections.abc import Callable
 import functools
 
 from flax import linen
@@ -23,8 +24,9 @@ LAYERS = {'mamba': nn.Mamba(D, state_size=3), 'mamba with others': nn.Mamba(D, 3
 def made(name):
     """(layer, parameters, its call with a state that begins or goes on)."""
     layer = LAYERS[name]
-    params = random_parameters(layer, X, layer.empty_state(B))
-    return layer, params, jax.jit(lambda params, x, state, **given: layer.apply({'params': params}, x, state, **given))
+    params = random_parameters(layer, X, nn.Context(), layer.empty_state(B))
+    return layer, params, jax.jit(lambda params, x, state, **given: layer.apply(
+        {'params': params}, x, nn.Context(**given), state))
 
 
 def loop(name, params, **given):
@@ -60,7 +62,7 @@ def test_in_pieces_of_its_own_length_every_row_says_what_it_says_at_once(name):
 # ------------------------------------------------------------------------------------------------ how they start
 
 def start(layer, number=0):
-    return linen.unbox(jax.jit(layer.init)(jax.random.key(1), X, layer.empty_state(B), number))['params']
+    return linen.unbox(jax.jit(layer.init)(jax.random.key(1), X, nn.Context(layer=number), layer.empty_state(B)))['params']
 
 
 def test_mamba_starts_as_published():
@@ -93,17 +95,23 @@ def test_rwkv_starts_as_published():
 
 # ------------------------------------------------------------------------------------------------ stacks
 
+class Mixing(nn.ResidualBlock):
+    time_mixing: linen.Module
+    channel_mixing: linen.Module
+    norm: Callable[..., linen.Module]
+
+    layers = ('time_mixing', 'channel_mixing')
+
+
 def stack(**options):
     norm = functools.partial(nn.make_norm, 'layer')
-    layers = (('time_mixing', functools.partial(nn.TimeMixing, D, 2)),
-              ('channel_mixing', functools.partial(nn.ChannelMixing, D, 0, 2)))
-    return nn.CarryingStack(functools.partial(nn.CarryingBlock, layers, norm), 2, norm, **options)
+    return nn.Stack(Mixing(nn.TimeMixing(D, 2), nn.ChannelMixing(D, 0, 2), norm), 2, norm, **options)
 
 
 def test_scanned_and_recomputed_layers_start_and_compute_the_same():
     def run(module, params):
         def loss(params):
-            y, states = module.apply({'params': params}, X, module.empty_states(B), lengths=LENGTHS)
+            y, states = module.apply({'params': params}, X, nn.Context(lengths=LENGTHS), module.empty_states(B))
             return (y ** 2).sum(), (y, states)
 
         return jax.jit(jax.grad(loss, has_aux=True))(params)
@@ -112,7 +120,7 @@ def test_scanned_and_recomputed_layers_start_and_compute_the_same():
         return jax.tree.map(lambda *layers: np.stack(layers, axis), *tree)
 
     plain, scanned = stack(), stack(scan=True, remat=True)
-    random = random_parameters(plain, X, plain.empty_states(B))
+    random = random_parameters(plain, X, nn.Context(), plain.empty_states(B))
     blocks = stacked([random['block_0'], random['block_1']])
     gradient, (y, states) = run(plain, random)
     their_gradient, (their_y, their_states) = run(scanned, dict(blocks=blocks, norm=random['norm']))
@@ -121,7 +129,7 @@ def test_scanned_and_recomputed_layers_start_and_compute_the_same():
     jax.tree.map(close, their_states, stacked(states, axis=1))  # rows first, then layers
     jax.tree.map(close, their_gradient['blocks'], stacked([gradient['block_0'], gradient['block_1']]))
 
-    made = linen.unbox(jax.jit(scanned.init)(jax.random.key(0), X, scanned.empty_states(B)))['params']
+    made = linen.unbox(jax.jit(scanned.init)(jax.random.key(0), X, nn.Context(), scanned.empty_states(B)))['params']
     for number in range(2):
         expected = start(nn.TimeMixing(D, depth=2), number)
         np.testing.assert_allclose(made['blocks']['time_mixing']['decay'][number], expected['decay'], rtol=1e-6)

@@ -14,7 +14,7 @@ from tests.reference import transformer as reference
 from tests.reference.parameters import random_parameters
 
 B, T, S, D, H, L = 2, 6, 5, 8, 4, 2
-CAUSAL = nn.Where(ops.Mask(causal=True))
+CAUSAL = nn.Context(ops.Mask(causal=True))
 norm = functools.partial(nn.make_norm, 'layer')
 
 
@@ -32,7 +32,7 @@ def make_block(bias=True, dropout=0.0, dtype=jnp.float32, order='pre', cross=Fal
                     order, dropout, name=name)
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames=('look',))
+@functools.partial(jax.jit, static_argnums=0)
 def run(layer, params, *inputs, **options):
     return layer.apply({'params': params}, *inputs, **options)
 
@@ -103,10 +103,10 @@ def test_a_block_looks_at_a_source_up_to_its_length(order):
     layer = make_block(cross=True, order=order, key_heads=2)
     rng, lengths = np.random.default_rng(5), np.array([3, 5], np.int32)
     x, outputs = (rng.standard_normal((B, steps, D)).astype(np.float32) for steps in (T, S))
-    where = nn.Where(ops.Mask(causal=True), source=ops.Mask(lengths=lengths))
-    look = lambda block, x: block(x, where, None, block.cross.read(outputs), look=True)
+    context = nn.Context(ops.Mask(causal=True), source=ops.Mask(lengths=lengths), look=True)
+    look = lambda block, x: block(x, context, (None, block.cross.read(outputs), None))
     params = random_parameters(initialised(layer, method=look), x)
-    y, cache, weights = jax.jit(functools.partial(layer.apply, method=look))({'params': params}, x)
+    y, (cache, weights, _) = jax.jit(functools.partial(layer.apply, method=look))({'params': params}, x)
     expected = reference.block(params, x, reference.causal(B, T), order=order, memory=outputs,
                                memory_mask=reference.until(lengths, T, S))
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
@@ -119,9 +119,9 @@ def test_hypotheses_of_a_row_share_its_memory():
     layer = nn.CrossAttention(D, H)
     memory = tuple(np.random.default_rng(6).standard_normal((2, 1, S, H, D // H)).astype(np.float32))
     x = np.random.default_rng(7).standard_normal((3, 1, D)).astype(np.float32)
-    params = random_parameters(layer, x, memory)
-    together, _ = run(layer, params, x, memory)
-    alone = np.concatenate([run(layer, params, row[None], memory)[0] for row in x])
+    params = random_parameters(layer, x, nn.Context(), memory)
+    together, _ = run(layer, params, x, nn.Context(), memory)
+    alone = np.concatenate([run(layer, params, row[None], nn.Context(), memory)[0] for row in x])
     np.testing.assert_allclose(together, alone, rtol=1e-6, atol=1e-6)
 
 
@@ -132,7 +132,7 @@ def test_gradients_reach_exactly_what_a_step_may_look_at(window, causal):
     mask = ops.Mask(causal=causal, window=window)
     params, x = draw(layer)
     mix = np.random.default_rng(2).standard_normal(D).astype(np.float32)
-    where = nn.Where(mask)
+    where = nn.Context(mask)
     jacobian = jax.jit(jax.jacrev(lambda x: layer.apply({'params': params}, x[None], where)[0][0] @ mix))(x[0])  # [T, S, D]
     seen = np.any(np.asarray(jacobian) != 0, axis=2)
     t, s = np.indices((T, T))
@@ -146,8 +146,8 @@ def test_without_positions_the_order_of_the_steps_makes_no_difference():
     params, x = draw(layer)
     np.testing.assert_allclose(run(layer, params, x[:, order])[0], np.asarray(run(layer, params, x)[0])[:, order], atol=1e-5)
     turned = nn.MultiHeadAttention(D, H, rotary=10000.0)
-    params, x = draw(turned, nn.Where(steps=jnp.arange(T)))
-    where = nn.Where(steps=jnp.arange(T))
+    params, x = draw(turned, nn.Context(steps=jnp.arange(T)))
+    where = nn.Context(steps=jnp.arange(T))
     moved, whole = run(turned, params, x[:, order], where)[0], np.asarray(run(turned, params, x, where)[0])[:, order]
     assert np.abs(moved - whole).max() > 1e-2
 
@@ -157,14 +157,14 @@ def test_without_positions_the_order_of_the_steps_makes_no_difference():
 def test_a_cached_step_equals_the_whole_row_even_when_rows_are_at_different_steps(layer):
     params, x = draw(layer)
     whole = run(layer, params, x, CAUSAL)[0]
-    attention = layer if isinstance(layer, nn.LinearAttention) else layer.attention
-    cache, position = attention.empty_cache(B, T), np.zeros(B, np.int32)
+    empty = layer.empty_state if isinstance(layer, nn.LinearAttention) else layer.empty_states
+    cache, position = empty(B, T), np.zeros(B, np.int32)
     if not isinstance(layer, nn.LinearAttention):  # what slots held before is of no interest
         cache = jax.tree.map(lambda x: x + jnp.float32(7), cache)
     result = np.full((B, T, D), np.nan, np.float32)
     for take in ([2, 1], [0, 2], [1, 2], [2, 0], [1, 1]):  # of the two steps given, how many count
         places = np.minimum(position[:, None] + np.arange(2), T - 1)
-        where = CAUSAL._replace(position=position, lengths=np.array(take, np.int32))
+        where = CAUSAL.replace(position=position, lengths=np.array(take, np.int32))
         y, cache = run(layer, params, np.take_along_axis(x, places[..., None], axis=1), where, cache)[:2]
         for b in range(B):
             result[b, position[b]:position[b] + take[b]] = np.asarray(y)[b, :take[b]]
@@ -177,7 +177,7 @@ def test_a_step_past_the_end_of_the_cache_is_dropped():
     layer = nn.MultiHeadAttention(D, H)
     params, x = draw(layer)
     cache = tuple(np.random.default_rng(4).standard_normal((2, B, 3, H, D // H)).astype(np.float32))
-    _, new = run(layer, params, x[:, :1], CAUSAL._replace(position=np.array([3, 1], np.int32)), cache)
+    _, new = run(layer, params, x[:, :1], CAUSAL.replace(position=np.array([3, 1], np.int32)), cache)
     for old, now in zip(cache, jax.device_get(new)):
         np.testing.assert_array_equal(now[0], old[0])
         assert np.any(now[1, 1] != old[1, 1])
@@ -192,7 +192,7 @@ def test_a_scanned_stack_equals_blocks_one_by_one(remat):
     stacked = dict(norm=params['norm'], blocks=jax.tree.map(lambda *leaves: np.stack(leaves), *blocks))
 
     def outputs(scan, params):
-        y, _, _ = stack(scan).apply({'params': params}, x, CAUSAL)
+        y, _ = stack(scan).apply({'params': params}, x, CAUSAL)
         return (y ** 2).sum(), y
 
     gradients = jax.jit(jax.grad(outputs, argnums=1, has_aux=True), static_argnums=0)
