@@ -32,7 +32,7 @@ def test_a_short_run_learns_resumes_evaluates_and_writes_python(tmp_path):
     assert result['eval/loss'] < UNIGRAM_LOSS - 0.8
     assert result['steps'] == 300 and result['tokens_per_second'] > 0 and result['parameters'] > 100_000
     assert f'run directory: {workdir}' in output and 'step 150: saved' in errors
-    for name in ('config.json', 'data.json', 'tokenizer.json', 'metrics.jsonl', 'loss.png', 'checkpoints/00000300'):
+    for name in ('config.json', 'data.json', 'codec.json', 'metrics.jsonl', 'loss.png', 'checkpoints/00000300'):
         assert (workdir / name).exists(), name
     assert list(workdir.glob('events.out.tfevents.*'))
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,9 @@ from seqjax.data.batches.packing import Documents, Packed, split_documents
 from seqjax.data.batches.streams import evaluation_streams, training_streams
 from seqjax.data.batches.windows import evaluation_batches, training_batches
 from seqjax.data.text import tokenizers
+from seqjax.data.text.codec import TextCodec
+from seqjax.data.text.codecs import FILE
+from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.sources import load_text
 from seqjax.errors import FieldError
 
@@ -19,19 +21,18 @@ SEPARATORS = {'line': '\n', 'paragraph': '\n\n'}
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Token numbers of the training and the held-out part, the tokenizer, where the text is from and its hash.
+    """Token numbers of the training and the held-out part, their codec, where the text is from and its hash.
 
-    steps: tokens of a row. carry: whether a row goes on where that of the batch before ended. documents: what ends a
+    carry: whether a row goes on where that of the batch before ended. documents: what ends a
     document; then rows hold several, see `data.packing`, and train_ends and validation_ends say where in the tokens every
     document ends. Interface: see `data.load`.
     """
 
     train: np.ndarray
     validation: np.ndarray
-    tokenizer: Any
+    codec: TextCodec
     source: str
     sha256: str
-    steps: int
     carry: bool = False
     documents: str = ''
     train_ends: np.ndarray | None = None
@@ -39,6 +40,16 @@ class Corpus:
 
     splits = ('train', 'validation')
     shapes = (1, 1)
+    has_gaps = False
+
+    @property
+    def tokenizer(self):
+        return self.codec.tokenizer
+
+    @property
+    def steps(self):
+        """Tokens of a row."""
+        return self.codec.steps
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         part = dict(process=process, processes=processes)
@@ -57,14 +68,14 @@ class Corpus:
         return make(self.validation, sequence_length=self.steps, batch_size=batch_size, **part)
 
     def for_model(self):
-        return text_fields(self.tokenizer, self.steps)
+        return self.codec.for_model()
 
     def for_task(self):
-        return dict(token_sizes=self.tokenizer.sizes())
+        return self.codec.for_task()
 
     def files(self):
         """What a run keeps to read and write such text: {name: text}."""
-        return {'tokenizer.json': tokenizers.dumps(self.tokenizer)}
+        return {FILE: self.codec.dumps()}
 
     def sample(self):
         """A batch of one row."""
@@ -102,26 +113,21 @@ class Corpus:
         return Packed(documents.__getitem__, documents.lengths, self.steps, batch_size)
 
 
-def text_fields(tokenizer, steps):
-    """What a text in rows of so many steps decides about a model. Pretrained weights may have places for longer rows."""
-    return dict(vocabulary=tokenizer.vocabulary, context_length=max(steps, getattr(tokenizer, 'context_length', 0)))
-
-
-def load_corpus(options, tokenizer=None):
-    """Reads the source that `config.data` names; makes its tokenizer, unless a saved one is given.
+def load_corpus(options, saved=None):
+    """Reads the source that `config.data` names; makes its codec, unless a saved one is given.
 
     Characters are taken from the whole text, so that the held-out part has none that are unknown; byte pairs and words
     are learned from the training part alone.
     """
     text = load_text(options.source, held_out=options.held_out, directory=options.directory, column=options.input_column)
-    if tokenizer is None:
+    if saved is None:
         whole = text.train + text.validation if options.tokenizer == 'char' else text.train
         tokenizer = tokenizers.train(options.tokenizer, whole, options.vocabulary)
-    elif tokenizers.name_of(tokenizer) != options.tokenizer:
-        raise FieldError('data.tokenizer', options.tokenizer, 'the run that this one starts from has '
-                         f'{tokenizers.name_of(tokenizer)!r}; write that')
+    else:
+        check_inherited(saved, options)
+        tokenizer = saved.tokenizer
     digest = hashlib.sha256(f'{len(text.train)} {text.train}{text.validation}'.encode()).hexdigest()
-    same = dict(tokenizer=tokenizer, source=options.source, sha256=digest, steps=options.sequence_length)
+    same = dict(codec=TextCodec(tokenizer, options.sequence_length), source=options.source, sha256=digest)
     if not options.documents:
         return Corpus(tokenizer.encode(text.train), tokenizer.encode(text.validation), carry=options.carry, **same)
     separator = SEPARATORS.get(options.documents, options.documents)

@@ -11,7 +11,8 @@ from seqjax.data.batches.ragged import length_of
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
 from seqjax.data.readers.splits import drawn
-from seqjax.data.text import encoding
+from seqjax.data.text import labelled_codec
+from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.marking import SHORTEST_ROW, shortened
 from seqjax.errors import FieldError
@@ -22,13 +23,13 @@ from seqjax.tasks import TASKS
 class Labelled:
     """Examples that are numbers by now. Interface: see `data.load`.
 
-    rows: {'train': [...], 'validation': [...], 'test': [...]} of what `Encoding.row` returns. batching: how lengths become
+    rows: {'train': [...], 'validation': [...], 'test': [...]} of what `LabelledCodec.row` returns. batching: how lengths become
     row lengths, 'bucket', 'pad' or 'exact', and `most_shapes` for the first; or 'pack', several sequences in a row as long
     as the longest. report: what was read.
     """
 
     source: str
-    encoding: encoding.Encoding
+    codec: labelled_codec.LabelledCodec
     rows: dict
     batching: str
     most_shapes: int
@@ -36,7 +37,7 @@ class Labelled:
 
     @property
     def tokenizer(self):
-        return self.encoding.tokenizer
+        return self.codec.tokenizer
 
     @property
     def steps(self):
@@ -58,7 +59,7 @@ class Labelled:
     def has_gaps(self):
         """Whether some steps have no label."""
         rows = [row for split in self.rows.values() for row in split]
-        return TASKS[self.encoding.task].per_step and any((row['weights'] == 0).any() for row in rows)
+        return TASKS[self.codec.task].per_step and any((row['weights'] == 0).any() for row in rows)
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         return self._batches('train', ('train',), batch_size, lambda made: made.training(seed, process, processes))
@@ -68,14 +69,14 @@ class Labelled:
                              lambda made: made.evaluation(limit, process, processes))
 
     def for_model(self):
-        return self.encoding.for_model()
+        return self.codec.for_model()
 
     def for_task(self):
-        return self.encoding.for_task()
+        return self.codec.for_task()
 
     def files(self):
         """What a run keeps to label new sequences: {name: text}."""
-        return {'encoding.json': self.encoding.dumps()}
+        return {FILE: self.codec.dumps()}
 
     def sample(self):
         """A batch of one row."""
@@ -90,7 +91,7 @@ class Labelled:
                 for leaf in jax.tree.leaves(row):
                     digest.update(np.asarray(leaf).tobytes())
         return dict(source=self.source, sha256=digest.hexdigest(), **{name: len(rows) for name, rows in self.rows.items()},
-                    classes=list(self.encoding.classes), vocabulary=self.tokenizer and self.tokenizer.vocabulary,
+                    classes=list(self.codec.classes), vocabulary=self.tokenizer and self.tokenizer.vocabulary,
                     report=self.report)
 
     def __str__(self):
@@ -125,7 +126,7 @@ def _with_lengths(batch):
 
 
 def load_labelled(examples, task, options, saved=None):
-    """Encodes the examples with the `saved` encoding, or with one learned from their training part.
+    """Encodes the examples with the `saved` codec, or with one learned from their training part.
 
     saved: that of the run itself, or one that is inherited (see `data.inherited`) and learns its answers here.
     """
@@ -134,10 +135,11 @@ def load_labelled(examples, task, options, saved=None):
     if options.train_examples:
         examples = _fewer(examples, task, options)
     if saved is None:
-        how = encoding.learn(task, examples.train, options)
+        how = labelled_codec.learn(task, examples.train, options)
     else:
         check_inherited(saved, options)
-        how = encoding.with_vectors(saved, options) if saved.task else encoding.relearn(saved, task, examples.train, options)
+        how = (labelled_codec.with_vectors(saved, options) if saved.task else
+               labelled_codec.relearn(saved, task, examples.train, options))
     _check_labels(how, examples, options)
     report, rows = examples.report, {}
     for split in SPLITS:
@@ -179,9 +181,9 @@ def _cut(rows, longest):
 
 
 def _fitted(how, rows, options):
-    """(encoding, rows, what is to be said of it), where rows are marked: none is longer than a model has places for.
+    """(codec, rows, what is to be said of it), where rows are marked: none is longer than a model has places for.
 
-    As many as `options.max_length` or, where that is 0, as the inherited encoding says or the longest row of any part has.
+    As many as `options.max_length` or, where that is 0, as the inherited codec says or the longest row of any part has.
     """
     if 0 < options.max_length < SHORTEST_ROW:
         raise FieldError('data.max_length', options.max_length, f'rows with marks need {SHORTEST_ROW} steps; set it higher')
@@ -197,7 +199,7 @@ def _fitted(how, rows, options):
 
 
 def _check_labels(how, examples, options):
-    """Refuses labels that the encoding does not know: it was learned from other examples, or from training ones alone."""
+    """Refuses labels that the codec does not know: it was learned from other examples, or from training ones alone."""
     if TASKS[how.task].target == 'number':
         return
     found = set().union(*(_labels(how.task, getattr(examples, split)) for split in SPLITS))

@@ -18,8 +18,6 @@ from seqjax.data.pretraining import load_pretraining
 from seqjax.data.readers.files import read_examples
 from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tfds import tfds_examples
-from seqjax.data.text import encoding, pair_encoding, tokenizers
-from seqjax.data.text.inheritance import WRITING
 from seqjax.errors import FieldError
 from seqjax.tasks import TASKS, taking
 
@@ -39,11 +37,10 @@ HELD_OUT = 0.1  # the default of `config.data.held_out`
 OF_TEXT = ('text', 'masked', 'spans')  # kinds of data whose targets are in the text itself
 
 
-def load(options, task, saved=lambda name: None):
+def load(options, task, saved=None):
     """The set that `config.data` names, for a task: a Corpus, a Pretraining, a Labelled, a Pairs or a Synthetic.
 
-    saved(name) is the text of a file that a run wrote when it began (see `files`), or None; for a run that starts from
-    another one, see `data.inherited`.
+    saved: the codec that a run wrote when it began, or that of the run that it starts from (see `data.inherited`).
 
         training_batches(batch_size, seed, process, processes)              element `step` is a function of (seed, step)
         evaluation_batches(batch_size, split, limit, process, processes)    the held-out rows, each counted once
@@ -52,7 +49,7 @@ def load(options, task, saved=lambda name: None):
         splits                          'train', 'validation' and, where there is one, 'test'
         shapes                          how many programs training and evaluation compile
         for_model(), for_task()         what the data decides about them: the size of the vocabulary, the names of classes
-        tokenizer                       None where the inputs are numbers, or no text
+        codec                           how text becomes numbers and back; None where the inputs are numbers
         files()                         {name: text} of what a run must keep
         facts(), str()                  what it is, for data.json and for a reader
     """
@@ -62,16 +59,13 @@ def load(options, task, saved=lambda name: None):
         return Synthetic(options.source, options.sequence_length, options.held_out_rows)
     kind = TASKS[task].data
     if kind == 'text':
-        tokenizer = saved('tokenizer.json')
-        return load_corpus(options, tokenizer and tokenizers.loads(tokenizer))
-    known = saved('encoding.json')
-    known = known and (pair_encoding if kind in WRITING else encoding).loads(known)
+        return load_corpus(options, saved)
     if kind in OF_TEXT:
-        return load_pretraining(options, task, known)
+        return load_pretraining(options, task, saved)
     examples = load_examples(options, task)
     if kind == 'pairs':
-        return load_pairs(examples, options, known)
-    return load_labelled(examples, task, options, known)
+        return load_pairs(examples, options, saved)
+    return load_labelled(examples, task, options, saved)
 
 
 def load_examples(options, task):

@@ -8,8 +8,9 @@ import numpy as np
 from seqjax.data.batches import ragged
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
-from seqjax.data.text import pair_encoding
+from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
+from seqjax.data.text.pair_codec import PairCodec, learn_pairs
 from seqjax.errors import FieldError, UserError
 
 
@@ -20,14 +21,14 @@ class Pairs:
     A batch has inputs [B, S] and their lengths [B], targets [B, T] and their weights [B, T]. A pair goes to a bucket by its
     longer side; there, sources are filled up to the longest of them, and targets to the longest of theirs.
 
-    examples: {'train': [...], 'validation': [...], 'test': [...]} of two texts each; rows: what `PairEncoding.row` makes of
+    examples: {'train': [...], 'validation': [...], 'test': [...]} of two texts each; rows: what `PairCodec.row` makes of
     them. batching, most_shapes: as for `Labelled`. batch_tokens: source and target positions that a batch has about; its
     rows are then a multiple of `batch_size`, more of short pairs than of long ones. 0: `batch_size` rows. report: what was
     read.
     """
 
     source: str
-    encoding: pair_encoding.PairEncoding
+    codec: PairCodec
     examples: dict
     rows: dict
     batching: str
@@ -35,7 +36,7 @@ class Pairs:
     batch_tokens: int
     report: str
 
-    tokenizer = None  # there are two: see `encoding`
+    tokenizer = None  # there are two: see `codec`
     has_gaps = False
 
     @property
@@ -53,8 +54,8 @@ class Pairs:
         return tuple(name for name, rows in self.rows.items() if rows)
 
     def texts(self, split):
-        """(sources, references) of a split, in the order of `rows`; in small letters where the encoding says so."""
-        clean = self.encoding.clean
+        """(sources, references) of a split, in the order of `rows`; in small letters where the codec says so."""
+        clean = self.codec.clean
         return ([clean(example.inputs) for example in self.examples[split]],
                 [clean(example.target) for example in self.examples[split]])
 
@@ -71,14 +72,14 @@ class Pairs:
         return float(pairs.sum() / (pairs / made.batch_size).sum())
 
     def for_model(self):
-        return self.encoding.for_model()
+        return self.codec.for_model()
 
     def for_task(self):
         return {}
 
     def files(self):
         """What a run keeps to translate new texts: {name: text}."""
-        return {'encoding.json': self.encoding.dumps()}
+        return {FILE: self.codec.dumps()}
 
     def sample(self):
         """A batch of one pair."""
@@ -95,7 +96,7 @@ class Pairs:
         vocabularies = self.for_model()
         return dict(source=self.source, sha256=digest.hexdigest(), **{name: len(rows) for name, rows in self.rows.items()},
                     vocabulary=vocabularies['vocabulary'], target_vocabulary=vocabularies['target_vocabulary'],
-                    tags=list(self.encoding.source_side.tags), report=self.report)
+                    tags=list(self.codec.source_side.tags), report=self.report)
 
     def efficiency(self):
         """Real positions over computed ones, in training."""
@@ -131,7 +132,7 @@ class Pairs:
 
 
 def load_pairs(examples, options, saved=None):
-    """Encodes the pairs with the `saved` encoding, of the run or inherited, or with one learned from their training part.
+    """Encodes the pairs with the `saved` codec, of the run or inherited, or with one learned from their training part.
 
     Training pairs with a side of more than `options.max_length` tokens, its end not counted, are left out.
     """
@@ -140,11 +141,11 @@ def load_pairs(examples, options, saved=None):
                          "write 'bucket'")
     if saved:
         check_inherited(saved, options)
-    encoding, report = saved or pair_encoding.learn_pairs(examples.train, options), examples.report
+    codec, report = saved or learn_pairs(examples.train, options), examples.report
     kept, rows = {split: getattr(examples, split) for split in SPLITS}, {}
     for split in SPLITS:
         try:
-            rows[split] = [encoding.row(example) for example in kept[split]]
+            rows[split] = [codec.row(example) for example in kept[split]]
         except UserError as error:
             raise FieldError('data.source', options.source, f'in the {split} part {error}') from None
     if options.max_length:
@@ -154,4 +155,4 @@ def load_pairs(examples, options, saved=None):
         kept['train'], rows['train'] = ([value for value, fit in zip(values, fits) if fit]
                                         for values in (kept['train'], rows['train']))
         report += f'; {plural(len(fits) - sum(fits), "training pair")} of more than {options.max_length} tokens left out'
-    return Pairs(options.source, encoding, kept, rows, options.batching, options.shapes, options.batch_tokens, report)
+    return Pairs(options.source, codec, kept, rows, options.batching, options.shapes, options.batch_tokens, report)

@@ -15,11 +15,14 @@ import numpy as np
 
 from seqjax.data.batches.packing import split_documents
 from seqjax.data.corpus import SEPARATORS
-from seqjax.data.text import encoding, pair_encoding, tokenizers
+from seqjax.data.text.codec import learn_tokenizer
+from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
+from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.data.text.marking import SHORTEST_ROW
 from seqjax.data.text.masking import Masking
 from seqjax.data.text.next_sentence import SentencePairs, sentences
+from seqjax.data.text.pair_codec import PairCodec, Vocabulary
 from seqjax.data.text.sources import load_text
 from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption
 from seqjax.errors import FieldError
@@ -72,14 +75,14 @@ class Pretraining:
     texts: {'train': Pieces or SentencePairs, 'validation': ...}: drawn(i, rng) or fixed(i, rng) -> (texts, more of the row).
     hide(*texts, rng=rng) -> a row: a `Masking`, whose batches have inputs [B, T], lengths [B], places [B, M], targets [B, M],
     weights [B, M], and next [B] where two texts are in a row; or a `SpanCorruption`, whose batches are those of translations.
-    encoding: how a run that goes on from this one reads.
+    codec: how a run that goes on from this one reads.
     """
 
     source: str
     sha256: str
     texts: dict
     hide: Any
-    encoding: Any
+    codec: Any
 
     splits = ('train', 'validation')
     shapes = (1, 1)
@@ -87,7 +90,7 @@ class Pretraining:
 
     @property
     def tokenizer(self):
-        return None if self.is_translation else self.encoding.tokenizer
+        return None if self.is_translation else self.codec.tokenizer
 
     @property
     def is_translation(self):
@@ -123,14 +126,14 @@ class Pretraining:
         return jax.tree.map(lambda x: np.asarray(x)[None], row)
 
     def for_model(self):
-        return self.encoding.for_model()
+        return self.codec.for_model()
 
     def for_task(self):
         return {}
 
     def files(self):
         """What a run keeps, so that one that goes on from it reads the same: {name: text}."""
-        return {'encoding.json': self.encoding.dumps()}
+        return {FILE: self.codec.dumps()}
 
     def facts(self):
         """What a run writes down to know the text again."""
@@ -173,10 +176,10 @@ def load_pretraining(options, task, saved=None):
 
 
 def _masked(task, options, saved, text):
-    """(what hides, the encoding, text -> Pieces or SentencePairs)."""
+    """(what hides, the codec, text -> Pieces or SentencePairs)."""
     how, steps = saved, options.sequence_length
     if how is None:
-        how = encoding.Encoding(task, _tokenizer(options, text), marked=True, longest=steps)
+        how = LabelledCodec(task, _tokenizer(options, text), marked=True, longest=steps)
     check_inherited(how, options, decided=('marked',))
     if not how.marked:
         raise FieldError('task', task, 'the run that this one starts from reads rows without marks, and has no token to '
@@ -190,11 +193,11 @@ def _masked(task, options, saved, text):
 
 
 def _corrupted(task, options, saved, text):
-    """(what hides, the encoding, text -> Pieces)."""
+    """(what hides, the codec, text -> Pieces)."""
     how, share, mean = saved, options.masked, options.span_length
     if how is None:
-        both = pair_encoding.Vocabulary(_tokenizer(options, text.lower() if options.lowercase else text), sentinels=SENTINELS)
-        how = pair_encoding.PairEncoding(both, both, options.lowercase)
+        both = Vocabulary(_tokenizer(options, text.lower() if options.lowercase else text), sentinels=SENTINELS)
+        how = PairCodec(both, both, options.lowercase)
     check_inherited(how, options, decided=('shared',))
     longest, side = text_length(options.sequence_length, share, mean), how.source_side
     if not side.sentinels:
@@ -209,10 +212,7 @@ def _corrupted(task, options, saved, text):
 
 def _tokenizer(options, text):
     """Characters and words that the training text does not have are unknown: a run that goes on may meet some."""
-    kind = options.tokenizer
-    if kind in ('char', 'word'):
-        return tokenizers.symbols(kind, [text], options.vocabulary if kind == 'word' else 0, options.lowercase)
-    return tokenizers.train(kind, text, options.vocabulary)
+    return learn_tokenizer(options, [text], lowercase=options.lowercase)
 
 
 def _pieces(documents, longest, encode, text):

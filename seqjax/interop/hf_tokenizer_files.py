@@ -7,8 +7,9 @@ transformers, a text in which the name of a special token stands, '[MASK]', has 
 import json
 import pathlib
 
-from seqjax.data.text.encoding import Encoding
-from seqjax.data.text.pair_encoding import PairEncoding
+from seqjax.data.text.codec import TextCodec
+from seqjax.data.text.labelled_codec import LabelledCodec
+from seqjax.data.text.pair_codec import PairCodec
 from seqjax.data.text.pretrained_tokenizer import BERT_MARKS, PretrainedTokenizer
 from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, SymbolTokenizer
 from seqjax.errors import UserError
@@ -23,11 +24,12 @@ NAMES = ('pad_token', 'unk_token', 'cls_token', 'sep_token', 'mask_token'), ('pa
 def tokenizer_to_hf(reads, directory, *, context_length=None):
     """Writes tokenizer.json and tokenizer_config.json to a directory.
 
-    reads: what a run reads with, a tokenizer (language models), an `Encoding` (bert) or a `PairEncoding` (t5). context_length:
-    tokens that the model has places for. A UserError says why it cannot be written.
+    reads: a tokenizer or the codec of a run: a `TextCodec` (language models), a `LabelledCodec` (bert) or a `PairCodec` (t5).
+    context_length: tokens that the model has places for. A UserError says why it cannot be written.
     """
     import tokenizers
 
+    reads = reads.tokenizer if isinstance(reads, TextCodec) else reads
     tokenizer, names, marks = _parts(reads)
     if isinstance(tokenizer, PretrainedTokenizer):
         made = tokenizer.state()['tokenizer']  # as it came
@@ -37,7 +39,7 @@ def tokenizer_to_hf(reads, directory, *, context_length=None):
         made['added_tokens'] = [dict(id=token, content=name, single_word=False, lstrip=False, rstrip=False, normalized=False,
                                      special=True) for token, name in enumerate(names if marks else ())]
         made['post_processor'] = _around(reads, names) if marks else None
-    inputs = ['input_ids', 'token_type_ids', 'attention_mask'] if isinstance(reads, Encoding) else ['input_ids', 'attention_mask']
+    inputs = ['input_ids', 'token_type_ids', 'attention_mask'] if isinstance(reads, LabelledCodec) else ['input_ids', 'attention_mask']
     settings = dict(tokenizer_class='PreTrainedTokenizerFast', clean_up_tokenization_spaces=False, model_input_names=inputs,
                     **dict(zip(marks, names)), **(dict(model_max_length=context_length) if context_length else {}))
     written = tokenizers.Tokenizer.from_str(json.dumps(made)).to_str(pretty=True)
@@ -48,11 +50,11 @@ def tokenizer_to_hf(reads, directory, *, context_length=None):
 
 def _parts(reads):
     """(tokenizer, names of the special tokens, what transformers calls them)"""
-    if isinstance(reads, Encoding):
+    if isinstance(reads, LabelledCodec):
         if not reads.marked or reads.tokenizer is None:
             raise UserError('its rows are not marked as those of bert are')
         return _without_capitals(reads.tokenizer), BERT_MARKS, NAMES[0]
-    if isinstance(reads, PairEncoding):
+    if isinstance(reads, PairCodec):
         for wrong, why in ((not reads.shared, 'its two sides have vocabularies of their own'), (reads.lowercase, _CAPITALS),
                            (reads.source_side.tags, 'its sources begin with tags'),
                            (reads.source_side.sentinels, 'blanks before a sentinel are read otherwise there')):
@@ -72,7 +74,7 @@ def _without_capitals(tokenizer):
 
 
 def _begins_with_blank(reads, tokenizer):
-    return isinstance(reads, PairEncoding) and isinstance(tokenizer, BPETokenizer)
+    return isinstance(reads, PairCodec) and isinstance(tokenizer, BPETokenizer)
 
 
 def _described(tokenizer, names):
@@ -128,7 +130,7 @@ def _around(reads, names):
     def text(which, kind=0):
         return {'Sequence': {'id': which, 'type_id': kind}}
 
-    if isinstance(reads, PairEncoding):
+    if isinstance(reads, PairCodec):
         end, single = names[3], [text('A'), token(names[3])]
         pair, used = [*single, text('B'), token(end)], (end,)
     else:

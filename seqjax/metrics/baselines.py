@@ -6,7 +6,7 @@
                      rows have more than MOST_FEATURES, for which it takes too long
 
 All are fitted to the training rows. The strength of the ridge is the one with the best Spearman correlation on the
-validation rows. Rows: what `data.Encoding.row` returns; frames have no tokens to count, and get the most frequent class
+validation rows. Rows: what `data.LabelledCodec.row` returns; frames have no tokens to count, and get the most frequent class
 only.
 """
 

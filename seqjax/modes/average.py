@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from seqjax import config as configs
+from seqjax.data.text.codecs import FILES
 from seqjax.errors import UserError
 from seqjax.modes.eval import open_run
 from seqjax.modes.mode import Flag, Mode
@@ -18,7 +19,7 @@ from seqjax.runs import files
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.runs.directory import RunDirectory
 
-COPIED = ('config.json', 'data.json', 'tokenizer.json', 'encoding.json')  # what the other modes read, where it is there
+COPIED = ('config.json', 'data.json', *FILES)  # what the other modes read, where it is there
 AVERAGED = ('params/', 'ema/')  # evaluation uses the running average where there is one
 
 

@@ -104,12 +104,11 @@ def _open(config, workdir):
     """(config for these devices, run, its tokenizer); a run that cannot continue a text is refused."""
     config = for_these_devices(config)
     run = open_run(config, workdir)
-    if run.read('encoding.json') is not None:
-        raise UserError(f'--workdir={run.path}: the run has not learned to continue a text; use {run.mode()}')
-    if not hasattr(models.MODELS[config.model.name], 'extend'):
+    codec = data.saved_codec(run.read)
+    if (codec is None or codec.kind == 'text') and not hasattr(models.MODELS[config.model.name], 'extend'):
         able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
         raise UserError(f'--mode=generate: {config.model.name!r} cannot continue a text; models that can: {", ".join(able)}')
-    return config, run, run.tokenizer()
+    return config, run, run.codec('text').tokenizer
 
 
 def _prompt(tokenizer, text):
@@ -168,7 +167,7 @@ def _check(config):
 def _writer(config, run, tokenizer):
     """(model, restore) of a run that continues texts; restore(checkpoint) -> parameters."""
     sample = dict(inputs=np.zeros((1, 1), np.int32))
-    task = make_task(config, for_model=data.text_fields(tokenizer, config.data.sequence_length),
+    task = make_task(config, for_model=data.TextCodec(tokenizer, config.data.sequence_length).for_model(),
                      for_task={}, sample=sample['inputs'])
 
     def restore(checkpoint):
@@ -190,7 +189,7 @@ def _load_draft(config, model, tokenizer):
         except UserError as error:
             raise refuse(str(error).removeprefix(f'--workdir={run.path}: ')) from None
 
-    theirs, their_tokenizer = there(lambda: (run.saved_config(), run.tokenizer()))
+    theirs, their_tokenizer = there(lambda: (run.saved_config(), run.codec('text').tokenizer))
     if tokenizers.dumps(their_tokenizer) != tokenizers.dumps(tokenizer):
         raise refuse('the run there has learned other tokens, so it cannot draft for this one; train it on the same text with '
                      'the same config.data')

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 
 from seqjax import config as configs
-from seqjax import data, parallel
+from seqjax import parallel
 from seqjax.analysis.recurrent.layers import recurrent_layers
-from seqjax.data.text import encoding, pair_encoding
 from seqjax.errors import UserError
 from seqjax.modes.mode import CHECKPOINT, Mode
 from seqjax.runs.checkpoints import Checkpoints, verify
@@ -70,18 +69,13 @@ def load_model(workdir, checkpoint='latest', *, weights='', activations=False):
     weights, activations: in 8 bits, as config.quantise says.
     """
     run = RunDirectory(workdir)
-    config, text = for_these_devices(run.saved_config()), run.read('encoding.json')
+    config, codec = for_these_devices(run.saved_config()), run.codec()
     config.quantise.update(weights=weights, activations=activations)
     configs.validate(config)
-    if text is None:
-        how, for_model = None, data.text_fields(run.tokenizer(), config.data.sequence_length)
-    else:
-        how = (pair_encoding if json.loads(text)['task'] == 'translation' else encoding).loads(text)
-        for_model = how.for_model()
     row = np.zeros((1, 2), np.int32)
-    spelling = getattr(how, 'spelling', None) and dict(words=row, characters=np.zeros((1, 2, how.spelling_length), np.int32))
+    spelling = getattr(codec, 'spelling', None) and dict(words=row, characters=np.zeros((1, 2, codec.spelling_length), np.int32))
     sample = dict(inputs=spelling or row, lengths=np.full(1, 2, np.int32), targets=row)
-    task = make_task(config, for_model=for_model, for_task={}, sample=sample['inputs'])
+    task = make_task(config, for_model=codec.for_model(), for_task={}, sample=sample['inputs'])
     step, checkpoints = find_checkpoint(run, checkpoint)
     return task.model, restore_parameters(config, task, checkpoints, step, sample)
 

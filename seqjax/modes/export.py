@@ -4,7 +4,7 @@
     parameters.safetensors   the running average where there is one, adapters merged, in 8 bits if config.quantise says so; names
                              are paths
     signature.json           inputs and outputs with shapes and dtypes, the task, the hash of every file
-    tokenizer.json or encoding.json      how text becomes numbers
+    codec.json               how text becomes numbers and back
 
 Shapes: B rows, T steps (of a translation: of its target), S steps of a source, C characters of a word.
 """
@@ -25,7 +25,7 @@ import safetensors.numpy
 import seqjax
 from seqjax import config as configs
 from seqjax import nn, ops, tasks
-from seqjax.data.text import encoding
+from seqjax.data.text.codecs import FILES, saved_codec
 from seqjax.errors import FieldError, UserError
 from seqjax.interop.exported import FORMAT, PARAMETERS, PROGRAM, SIGNATURE, check_flatbuffers, read_exported
 from seqjax.modes.eval import find_checkpoint, load_model, open_run
@@ -36,7 +36,6 @@ from seqjax.runs import files
 from seqjax.train.sweeps import finished
 
 PLATFORMS = ('cpu', 'cuda', 'tpu')
-READING = ('tokenizer.json', 'encoding.json')  # how text becomes numbers; a run has one of them
 
 
 def export_run(config, workdir, checkpoint='latest', report=lambda text: print(text, file=sys.stderr)):
@@ -53,18 +52,18 @@ def export_run(config, workdir, checkpoint='latest', report=lambda text: print(t
         raise FieldError('config.quantise.weights', 'float8', "numpy's reader of safetensors knows no such numbers; write 'int8'")
     check_flatbuffers()
     run = open_run(config, workdir)
-    how = _encoding(run)
+    how = _codec(run)
     step, _ = find_checkpoint(run, checkpoint)
     if run.read('average.json') is None and finished(run.saved_config(), run.path) is None:
         raise UserError(f'--workdir={run.path}: the run is not finished; the command that started it goes on with it')
     model, params = load_model(run.path, str(step), **config.quantise)
-    task = tasks.build(configs.task_name(config), model, **(how.for_task() if how else {}))
+    task = tasks.build(configs.task_name(config), model, **(how.for_task() if hasattr(how, 'classes') else {}))
     call = make_call(config, task, how)
     program = lower(call, params, report)
     signature = dict(
         format=FORMAT, task=configs.task_name(config), model=config.model.name, step=step,
         inputs={name: taken.describe() for name, taken in call.inputs.items()}, outputs=_outputs(program), longest=call.longest,
-        classes=list(how.classes) if how else [], reading=[name for name in READING if run.read(name) is not None],
+        classes=list(getattr(how, 'classes', ())), reading=[name for name in FILES if run.read(name) is not None],
         platforms=list(program.platforms), versions=dict(seqjax=seqjax.__version__, jax=jax.__version__))
     contents = {PROGRAM: bytes(program.serialize()),
                 PARAMETERS: safetensors.numpy.save(jax.device_get(paths.by_path(params))),
@@ -72,19 +71,16 @@ def export_run(config, workdir, checkpoint='latest', report=lambda text: print(t
     return _write(run.path / 'export', signature, contents), signature
 
 
-def _encoding(run):
-    """The Encoding of a run that answers something about sequences, None of another; what is no text is refused."""
-    text = run.read('encoding.json')
-    if text is None and run.read('tokenizer.json') is None:
+def _codec(run):
+    """The codec of a run; one that reads no text is refused."""
+    found = saved_codec(run.read)
+    if found is None:
         raise UserError(f'--mode=export: {run.path} was not trained on text, and only what reads text is exported; use tasks '
                         'and models as a library')
-    if text is None or json.loads(text)['task'] == 'translation':
-        return None
-    how = encoding.loads(text)
-    if how.tokenizer is None:
+    if hasattr(found, 'classes') and found.tokenizer is None:
         raise UserError(f'--mode=export: {run.path} reads clips of frames, and only what reads text is exported; use tasks and '
                         'models as a library')
-    return how
+    return found
 
 
 # --------------------------------------------------------------------------------------------------------------- The call
@@ -113,7 +109,7 @@ class Call:
 
 
 def make_call(config, task, how=None):
-    """The Call of a task. how: its Encoding, where it answers something about sequences."""
+    """The Call of a task. how: its codec."""
     T = _steps(config, task)
     longest = {'T': task.model.context_length} if T == 'T' and getattr(task.model, 'context_length', None) else {}
     return Call(*task.exported(T, how, config.data), longest)

@@ -1,12 +1,9 @@
 """A finished run as files that transformers loads: weights, config and, where it can be said exactly, the tokenizer."""
 
-import json
-
 import jax
 
 from seqjax import config as configs
 from seqjax import interop
-from seqjax.data.text import encoding
 from seqjax.errors import UserError
 from seqjax.modes.eval import load_model, open_run
 from seqjax.modes.mode import CHECKPOINT, Mode
@@ -26,18 +23,10 @@ def write_hugging_face(config, workdir, checkpoint='latest', report=print):
     for name in ('tokenizer.json', 'tokenizer_config.json'):
         (path / name).unlink(missing_ok=True)  # of an earlier run
     try:
-        interop.tokenizer_to_hf(_reads(run), path, context_length=getattr(model, 'context_length', None))
+        interop.tokenizer_to_hf(run.codec(), path, context_length=getattr(model, 'context_length', None))
     except UserError as error:
         report(f'without a tokenizer, which transformers cannot have exactly as it is: {error}')
     return path
-
-
-def _reads(run):
-    """What the run makes numbers of texts with."""
-    text = run.read('encoding.json')
-    if text is None:
-        return run.tokenizer()
-    return run.pair_encoding() if json.loads(text)['task'] == 'translation' else encoding.loads(text)
 
 
 def _run(request):

@@ -35,7 +35,7 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
         raise UserError(f'--mode=predict: is done by one process and not by {jax.process_count()}; leave out --coordinator')
     config = for_these_devices(config)
     run = open_run(config, workdir)
-    encoding = run.encoding()
+    encoding = run.codec('labelled')
     if encoding.tokenizer is None:
         raise UserError(f'--workdir={run.path}: the run labels clips of frames, which are no lines of text; '
                         'use --mode=eval, or tasks and models as a library')

@@ -92,7 +92,7 @@ def open_translator(mode, config, workdir, checkpoint='latest'):
         raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
     config = for_these_devices(config)
     run = open_run(config, workdir)
-    encoding = run.pair_encoding()
+    encoding = run.codec('pairs')
     step, checkpoints = find_checkpoint(run, checkpoint)
 
     def restore():

@@ -2,22 +2,28 @@
 
     config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
     data.json        what the data was              events.out...    the same for TensorBoard
-    tokenizer.json   how text became tokens, or     loss.png         the loss curves
-    encoding.json    how labelled sequences became  *_confusion.png  what was taken for what, or *_predictions.png
-                     numbers                        result.json      final metrics, when the run is done
+    codec.json       how text becomes numbers and   loss.png         the loss curves
+                     back                           *_confusion.png  what was taken for what, or *_predictions.png
+                                                    result.json      final metrics, when the run is done
     checkpoints/     see train.checkpoints          average_of_N/    a run directory too: see train.averaging
     eval_STEP.../    files of --mode=eval that are not those of the run's own last evaluation: see train.evaluation.place_of
 """
 
+import dataclasses
 import json
 import math
 import os
 import pathlib
 
 from seqjax import config as configs
-from seqjax.data.text import encoding, pair_encoding, tokenizers
+from seqjax.data import Codec, TextCodec, saved_codec
 from seqjax.errors import UserError
 from seqjax.runs import files
+
+
+_LEARNED = {'': 'read text', 'text': 'continue a text', 'labelled': 'label sequences', 'pairs': 'translate'}
+_MODES = dict(text=lambda codec: '--mode=generate', pairs=lambda codec: '--mode=generate --input=FILE',
+              labelled=lambda codec: '--mode=eval' if codec.tokenizer is None else '--mode=predict --input=FILE')
 
 
 class RunDirectory:
@@ -51,41 +57,22 @@ class RunDirectory:
             raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another '
                             '--workdir') from error
 
-    def tokenizer(self):
-        """The tokenizer that the run was started with."""
-        text = self.read('tokenizer.json')
-        if text is None and self.read('data.json') is not None:
+    def codec(self, kind: str = '') -> Codec:
+        """How text becomes numbers and back. kind: the only one that is of use; a run with another is refused."""
+        found = saved_codec(self.read)
+        if found is not None and kind in ('', found.kind):
+            older = isinstance(found, TextCodec) and not found.steps
+            return dataclasses.replace(found, steps=self.saved_config().data.sequence_length) if older else found
+        if found is None and self.read('data.json') is None:
+            raise UserError(f'--workdir={self.path}: the run has no codec.json yet; train first')
+        if found is None and kind == 'text':
             raise UserError(f'--workdir={self.path}: the run was not trained on text, so there is no text to continue')
-        if text is None:
-            raise UserError(f'--workdir={self.path}: the run has no tokenizer.json yet; train first')
-        return tokenizers.loads(text)
+        raise UserError(f'--workdir={self.path}: the run has not learned to {_LEARNED[kind]}; use {self.mode()}')
 
-    def encoding(self):
-        """How the run was taught to read labelled sequences."""
-        text = self.read('encoding.json')
-        if text is None:
-            raise UserError(f'--workdir={self.path}: the run has not learned to label sequences (it has no encoding.json); '
-                            f'use {self.mode()}')
-        if json.loads(text)['task'] == 'translation':
-            raise UserError(f'--workdir={self.path}: the run has learned to translate; use {self.mode()}')
-        return encoding.loads(text)
-
-    def pair_encoding(self):
-        """How the run was taught to read and write the two sides of a translation."""
-        text = self.read('encoding.json')
-        if text is None or json.loads(text).get('task') != 'translation':
-            raise UserError(f'--workdir={self.path}: the run has not learned to translate; use {self.mode()}')
-        return pair_encoding.loads(text)
-
-    def mode(self):
-        """How to ask the run for what it has learned, for the sentences that refuse something else."""
-        text = self.read('encoding.json')
-        if text is None:
-            return '--mode=eval' if self.read('tokenizer.json') is None else '--mode=generate'
-        saved = json.loads(text)
-        if saved['task'] == 'translation':
-            return '--mode=generate --input=FILE'
-        return '--mode=eval' if saved['tokenizer'] is None else '--mode=predict --input=FILE'
+    def mode(self) -> str:
+        """The mode that asks the run for what it has learned, for the sentences that refuse another."""
+        found = saved_codec(self.read)
+        return '--mode=eval' if found is None else _MODES[found.kind](found)
 
     def check(self, config):
         """Refuses a directory that cannot become this experiment's; changes nothing."""

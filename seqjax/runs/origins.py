@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from seqjax import models, parallel
-from seqjax.data import Encoding, PretrainedTokenizer
-from seqjax.data.text import tokenizers
+from seqjax.data import LabelledCodec, PretrainedTokenizer, TextCodec
+from seqjax.data.text.codecs import FILE
 from seqjax.data.text.pretrained_tokenizer import BERT_MARKS
 from seqjax.errors import FieldError, UserError
 from seqjax.params import lora, paths
@@ -135,7 +135,7 @@ def _tokens_of_hugging_face(directory, model):
         return {}
     made = PretrainedTokenizer(interop.tokenizer_from_hf(directory).tokenizer, model.vocabulary, model.context_length or 0)
     if not isinstance(model, models.BERT):
-        return {'tokenizer.json': tokenizers.dumps(made)}
+        return {FILE: TextCodec(made).dumps()}
     if made.marks is None:
         raise UserError(f'{directory}: the tokenizer lacks one of {", ".join(BERT_MARKS)}, which mark and mask rows')
-    return {'encoding.json': Encoding('', made, marked=True, longest=made.context_length).dumps()}
+    return {FILE: LabelledCodec('', made, marked=True, longest=made.context_length).dumps()}

@@ -127,8 +127,7 @@ def _check_shapes(config, shapes, wanted):
 
 def _other_tokens(config, origin):
     """A note where a token here is another one there, and tables of tokens mean something else."""
-    inherited = data.inherited(origin.read, configs.task_name(config))
-    if not any(map(inherited, ('tokenizer.json', 'encoding.json'))):
+    if data.inherited(data.saved_codec(origin.read), configs.task_name(config)) is None:
         yield ('note: tokens are those of this run: what was learned there of single tokens, as in tables, means nothing here; '
                'start it anew with config.init_fresh')
 

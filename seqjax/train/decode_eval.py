@@ -67,7 +67,7 @@ class Decoded:
         shapes = [*(shape for shape in decode.SHAPES if shape < longest), max(longest, decode.SHAPES[0])]
         found = decode.search(decode.make_decoder(model, params), rows, self.method, limits=self.limits, shapes=shapes,
                               batch_size=self.batch_size, key=jax.random.key(self.seed), seen=seen)
-        return [self.dataset.encoding.text(answer.texts[0]) if answer.texts else '' for answer in found]
+        return [self.dataset.codec.text(answer.texts[0]) if answer.texts else '' for answer in found]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -149,8 +149,8 @@ def check_batch(config, mesh):
 def load_data(config, run, origin=None):
     """The data of the run; what is not the same as when the run began is refused."""
     task = configs.task_name(config)
-    inherited = _inherited(config, origin, task) if origin else lambda name: None
-    dataset = data.load(config.data, task, lambda name: run.read(name) or inherited(name))
+    codec = data.saved_codec(run.read) or (_inherited(config, origin, task) if origin else None)
+    dataset = data.load(config.data, task, codec)
     has = dataset.for_model().get('vocabulary')
     if config.vocabulary not in (0, has):
         raise FieldError('vocabulary', config.vocabulary, f'the data has {has} tokens, and only --mode=describe can do '
@@ -169,8 +169,8 @@ def load_data(config, run, origin=None):
 
 
 def _inherited(config, origin, task):
-    """name -> text of a file that says how sequences became numbers where the run begins."""
+    """The codec of what the run begins with, without answers."""
     try:
-        return data.inherited(origin.read, task)
+        return data.inherited(data.saved_codec(origin.read), task)
     except UserError as error:
         raise FieldError('init_from', config.init_from, str(error)) from None

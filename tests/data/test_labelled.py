@@ -9,7 +9,7 @@ import pytest
 
 from seqjax.data.labelled import load_labelled
 from seqjax.data.readers.examples import Example, Examples
-from seqjax.data.text import encoding
+from seqjax.data import load_codec
 from seqjax.errors import FieldError
 
 OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=100, lowercase=False, spelling=0, vectors='', max_length=0,
@@ -37,14 +37,14 @@ def first_letter(text):
 def test_every_sequence_is_read_once_in_evaluation_with_its_own_answer():
     given = examples(first_letter)
     made = load_labelled(given, 'classification', options())
-    letters = made.encoding.tokenizer.symbols
+    letters = made.codec.tokenizer.symbols
     for split, expected in (('validation', given.validation), ('test', given.test)):
         seen = []
         for batch in made.evaluation_batches(batch_size=4, split=split):
             for tokens, length, target, weight in zip(batch['inputs'], batch['lengths'], batch['targets'], batch['weights']):
                 assert (tokens[length:] == 0).all() and weight == (length > 0)
                 if weight:
-                    seen.append((''.join(letters[token] for token in tokens[:length]), made.encoding.classes[target]))
+                    seen.append((''.join(letters[token] for token in tokens[:length]), made.codec.classes[target]))
         assert sorted(seen) == sorted((example.inputs, example.target) for example in expected)
 
 
@@ -67,8 +67,8 @@ def test_exact_batches_have_no_padding():
 def test_steps_without_a_label_have_no_weight():
     tags = lambda text: tuple(None if letter == 'c' else letter for letter in text)
     made = load_labelled(examples(tags), 'tagging', options())
-    assert made.has_gaps and made.encoding.classes == ('a', 'b', 'd', 'e')
-    row = made.encoding.row(Example('abc', ('a', 'b', None)))
+    assert made.has_gaps and made.codec.classes == ('a', 'b', 'd', 'e')
+    row = made.codec.row(Example('abc', ('a', 'b', None)))
     assert row['targets'].tolist() == [0, 1, 0] and row['weights'].tolist() == [1, 1, 0]
     assert not load_labelled(examples(tuple), 'tagging', options()).has_gaps
 
@@ -78,7 +78,7 @@ def test_numbers_are_measured_by_the_training_part():
     made = load_labelled(given, 'regression', options())
     targets = [example.target for example in given.train]
     assert made.for_task() == dict(classes=(), offset=pytest.approx(np.mean(targets)), scale=pytest.approx(np.std(targets)))
-    assert made.for_model()['outputs'] == 1 and made.encoding.row(given.test[0])['targets'] == given.test[0].target
+    assert made.for_model()['outputs'] == 1 and made.codec.row(given.test[0])['targets'] == given.test[0].target
 
 
 def test_words_are_spelled_out_beside_their_token():
@@ -86,12 +86,12 @@ def test_words_are_spelled_out_beside_their_token():
     made = load_labelled(Examples(sentences, sentences, [], ''), 'tagging',
                          options(tokenizer='word', spelling=2, lowercase=True))
     row = made.rows['train'][0]
-    spelled = made.encoding.spelling.symbols
+    spelled = made.codec.spelling.symbols
     assert row['inputs']['words'][0] == row['inputs']['words'][3]  # lower case
     assert [''.join(spelled[c] for c in word if c) for word in row['inputs']['characters']] == ['An', 'el', 'is', 'an', 'el']
     assert made.for_model()['characters'] == len(spelled)
-    unknown = made.encoding.inputs(('oak',))
-    assert unknown['words'].tolist() == [1] and unknown['characters'].tolist() == [[1, made.encoding.spelling.encode('a')[0]]]
+    unknown = made.codec.inputs(('oak',))
+    assert unknown['words'].tolist() == [1] and unknown['characters'].tolist() == [[1, made.codec.spelling.encode('a')[0]]]
 
 
 def test_frames_go_in_as_they_are():
@@ -115,7 +115,7 @@ def test_long_training_sequences_are_cut_and_counted():
     ('classification', first_letter, dict(tokenizer='byte'))])
 def test_a_saved_encoding_reads_the_same(task, target, changed):
     made = load_labelled(examples(target), task, options(**changed))
-    again = load_labelled(examples(target), task, options(**changed), encoding.loads(made.encoding.dumps()))
+    again = load_labelled(examples(target), task, options(**changed), load_codec(made.codec.dumps()))
     assert again.facts() == made.facts()
     assert {**again.for_model(), **again.for_task()} == {**made.for_model(), **made.for_task()}
     assert json.loads(json.dumps(made.facts())) == made.facts()
@@ -151,7 +151,7 @@ def test_what_cannot_be_encoded_is_refused(task, train, changed, sentence):
 
 @pytest.mark.parametrize('kind', ['byte', 'bpe'])
 def test_bytes_and_byte_pairs_leave_padding_and_unknown_free(kind):
-    made = load_labelled(examples(first_letter), 'classification', options(tokenizer=kind, vocabulary=260)).encoding
+    made = load_labelled(examples(first_letter), 'classification', options(tokenizer=kind, vocabulary=260)).codec
     tokens = made.inputs('\0a!')
     np.testing.assert_array_equal(tokens - 2, made.tokenizer.encode('\0a!'))
     assert tokens.min() >= 2 and tokens.max() < made.for_model()['vocabulary'] == made.tokenizer.vocabulary + 2
@@ -163,7 +163,7 @@ def test_a_run_may_train_on_a_few_examples_which_a_seed_draws():
 
     def drawn(count, seed):
         made = load_labelled(given, 'tagging', options(train_examples=count, split_seed=seed))
-        return made, [''.join(made.encoding.classes[i] for i in row['targets']) for row in made.rows['train']]
+        return made, [''.join(made.codec.classes[i] for i in row['targets']) for row in made.rows['train']]
 
     (made, ten), (_, twenty), (_, others) = drawn(10, 3), drawn(20, 3), drawn(20, 4)
     assert len(ten) == 10 and len(twenty) == 20 and set(ten) < set(twenty) and twenty == sorted(twenty) != others
@@ -180,7 +180,7 @@ def test_a_label_that_is_lost_by_drawing_is_the_fault_of_the_number(task, held_o
     make = lambda letters: [Example(letter, label(letter)) for letter in letters]
     given = Examples(make('e' + 'xy' * 20), make(held_out), [], report='some')
     if not refused:
-        assert load_labelled(given, task, options(train_examples=9)).encoding.classes == ('x', 'y')
+        assert load_labelled(given, task, options(train_examples=9)).codec.classes == ('x', 'y')
         return
     with pytest.raises(FieldError) as caught:
         load_labelled(given, task, options(train_examples=9))

@@ -11,7 +11,7 @@ import pytest
 from seqjax import data
 from seqjax.data.pairs import load_pairs
 from seqjax.data.readers.examples import Example, Examples
-from seqjax.data.text import pair_encoding
+from seqjax.data import load_codec
 from seqjax.errors import FieldError
 from seqjax.special_tokens import END
 from tests.tiny import tiny_config
@@ -39,7 +39,7 @@ def load(**changed):
 
 def texts_of(made, batch):
     """[(source, target)] of the rows of a batch that are no filling, with all its padding checked."""
-    found, source = [], made.encoding.source_side
+    found, source = [], made.codec.source_side
     for inputs, length, targets, weights in zip(batch['inputs'], batch['lengths'], batch['targets'], batch['weights']):
         steps = int(weights.sum())
         assert (weights == (np.arange(len(weights)) < steps)).all()
@@ -47,7 +47,7 @@ def texts_of(made, batch):
         if length:
             assert inputs[length - 1] == END == targets[steps - 1]
             assert (inputs[:length] > 0).all() and (targets[:steps] > 0).all()
-            found.append((source.decode(inputs[:length - 1]), made.encoding.text(targets)))
+            found.append((source.decode(inputs[:length - 1]), made.codec.text(targets)))
     return found
 
 
@@ -179,8 +179,8 @@ def test_a_sample_is_a_batch_of_one_pair():
                          ids=str)
 def test_a_saved_encoding_gives_the_same_set(changed):
     made = load(**changed)
-    saved = made.files()['encoding.json']
-    again = load_pairs(examples(), options(**changed), pair_encoding.loads(saved))
+    saved = made.files()['codec.json']
+    again = load_pairs(examples(), options(**changed), load_codec(saved))
     assert again.facts() == made.facts() and again.for_model() == made.for_model()
     assert json.loads(json.dumps(made.facts())) == made.facts()
 
@@ -220,7 +220,7 @@ def test_a_config_loads_pairs_and_a_run_keeps_how(tmp_path):
         f'{source}\t{target}\t{part}\n' for part in COUNTS for source, target in pairs(getattr(examples(), part))), 'utf-8')
     config = tiny_config('reader', data=dict(source=f'file:{path}', shared=True, batch_tokens=60))
     made = data.load(config.data, 'translation')
-    assert [len(made.rows[part]) for part in COUNTS] == list(COUNTS.values()) and made.encoding.shared
+    assert [len(made.rows[part]) for part in COUNTS] == list(COUNTS.values()) and made.codec.shared
     assert list(zip(*made.texts('test'))) == pairs(examples().test)
     config.data.vocabulary = 7  # what a run began with counts
     assert data.load(config.data, 'translation', made.files().get).facts()['sha256'] == made.facts()['sha256']

@@ -195,7 +195,7 @@ def test_small_letters_where_the_config_says_so(tmp_path):
     (tmp_path / 'text.txt').write_text('An Elm. ' * 100, 'utf-8')
     for task, tokenizer in itertools.product(('masked_lm', 'span_corruption'), ('char', 'word')):
         made = load(tmp_path / 'text.txt', task, tokenizer=tokenizer, lowercase=True)
-        side = made.encoding if task == 'masked_lm' else made.encoding.source_side
+        side = made.codec if task == 'masked_lm' else made.codec.source_side
         tokens = side.tokens('an elm.')
         assert UNKNOWN not in tokens and made.texts['train'].tokens[:len(tokens)].tolist() == tokens.tolist()
 

@@ -9,8 +9,8 @@ import pytest
 
 from seqjax import interop, runs
 from seqjax.data.text import tokenizers
-from seqjax.data.text.encoding import Encoding
-from seqjax.data.text.pair_encoding import PairEncoding, Vocabulary
+from seqjax.data import LabelledCodec
+from seqjax.data.text.pair_codec import PairCodec, Vocabulary
 from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.errors import UserError
 from seqjax.modes.eval import load_model
@@ -42,8 +42,8 @@ def test_every_text_has_the_numbers_that_it_has_here(name, kind, tmp_path):
     tokenizer = MAKE[name]()
     if name == 'char' and kind != 'gpt2':
         return  # the others have symbols
-    encoding, side = Encoding('', tokenizer, marked=True, longest=64), Vocabulary(tokenizer)
-    pairs = PairEncoding(side, side)
+    encoding, side = LabelledCodec('', tokenizer, marked=True, longest=64), Vocabulary(tokenizer)
+    pairs = PairCodec(side, side)
     reads, ours = dict(gpt2=(tokenizer, tokenizer.encode), bert=(encoding, encoding.inputs), t5=(pairs, pairs.source))[kind]
     theirs = written(reads, tmp_path, kind)
     for text in TEXTS:
@@ -70,12 +70,12 @@ side = Vocabulary(tokenizers.ByteTokenizer())
 
 @pytest.mark.parametrize('reads, reason', [
     (tokenizers.symbols('word', ['a'], lowercase=True), 'it makes capitals small as Python does, where a letter may depend on '),
-    (PairEncoding(side, side, lowercase=True), 'it makes capitals small as Python does, '),
-    (PairEncoding(side, Vocabulary(tokenizers.ByteTokenizer())), 'its two sides have vocabularies of their own'),
-    (PairEncoding(*[Vocabulary(tokenizers.ByteTokenizer(), ('<de>',))] * 2), 'its sources begin with tags'),
-    (PairEncoding(*[Vocabulary(tokenizers.ByteTokenizer(), (), 3)] * 2), 'blanks before a sentinel are read otherwise there'),
-    (Encoding('', tokenizers.ByteTokenizer()), 'its rows are not marked as those of bert are'),
-    (Encoding('', tokenizers.symbols('word', ['a [MASK]']), marked=True), '[MASK] is a token of the text, and the name of a ')])
+    (PairCodec(side, side, lowercase=True), 'it makes capitals small as Python does, '),
+    (PairCodec(side, Vocabulary(tokenizers.ByteTokenizer())), 'its two sides have vocabularies of their own'),
+    (PairCodec(*[Vocabulary(tokenizers.ByteTokenizer(), ('<de>',))] * 2), 'its sources begin with tags'),
+    (PairCodec(*[Vocabulary(tokenizers.ByteTokenizer(), (), 3)] * 2), 'blanks before a sentinel are read otherwise there'),
+    (LabelledCodec('', tokenizers.ByteTokenizer()), 'its rows are not marked as those of bert are'),
+    (LabelledCodec('', tokenizers.symbols('word', ['a [MASK]']), marked=True), '[MASK] is a token of the text, and the name of a ')])
 def test_what_cannot_be_said_exactly_is_not_written(reads, reason, tmp_path):
     with pytest.raises(UserError) as caught:
         interop.tokenizer_to_hf(reads, tmp_path)
@@ -88,7 +88,7 @@ def test_a_run_is_written_with_its_tokenizer(tmp_path, monkeypatch):
     untrained_run(config, tmp_path / 'run')
     said = []
     path = write_hugging_face(config, tmp_path / 'run', report=said.append)
-    theirs, ours = library.AutoTokenizer.from_pretrained(path), runs.RunDirectory(tmp_path / 'run').tokenizer()
+    theirs, ours = library.AutoTokenizer.from_pretrained(path), runs.RunDirectory(tmp_path / 'run').codec('text').tokenizer
     assert theirs('a text\n and \N{SNOWMAN}')['input_ids'] == ours.encode('a text\n and \N{SNOWMAN}').tolist() and not said
     model, params = load_model(tmp_path / 'run')
     inputs = theirs('a text', return_tensors='pt')

@@ -27,7 +27,7 @@ CONFIG = tiny_config(train=dict(keep_latest=4))
 def four_saved(tmp_path_factory):
     """A run that was never trained, with checkpoints of steps 1 to 4: see `some_state` of the tests of checkpoints."""
     run = RunDirectory(tmp_path_factory.mktemp('four') / 'run')
-    run.claim(CONFIG, types.SimpleNamespace(files=lambda: {'tokenizer.json': '{"é": 1}'}, facts=lambda: dict(source='x')))
+    run.claim(CONFIG, types.SimpleNamespace(files=lambda: {'codec.json': '{"é": 1}'}, facts=lambda: dict(source='x')))
     for step in (1, 2, 3, 4):
         save(Checkpoints(run.checkpoints, keep_latest=4), step)
     return run
@@ -73,8 +73,8 @@ def test_parameters_are_the_mean_of_the_last_and_the_rest_is_that_of_the_newest(
 
 def test_it_has_the_files_of_the_run_and_says_what_it_is_the_mean_of(run):
     path, _ = average_checkpoints(CONFIG, run.path, 2)
-    assert sorted(os.listdir(path)) == ['average.json', 'checkpoints', 'config.json', 'data.json', 'tokenizer.json']
-    for name in ('config.json', 'data.json', 'tokenizer.json'):
+    assert sorted(os.listdir(path)) == ['average.json', 'checkpoints', 'codec.json', 'config.json', 'data.json']
+    for name in ('config.json', 'data.json', 'codec.json'):
         assert (path / name).read_bytes() == (run.path / name).read_bytes()
     assert list(json.loads((path / 'average.json').read_text())) == ['3', '4']
     assert sorted(os.listdir(path / 'checkpoints')) == ['00000004'] and not list(run.path.glob('.*'))

@@ -56,7 +56,7 @@ def test_the_first_lines_are_explained_by_their_numbers(run, folder, drawn):
     explained = [1, 3, 4, 5, 6, 7, 8]  # nothing of the empty line, and nothing after the eighth
     assert sorted(path.name for path in (workdir / 'explain').iterdir()) == [f'{n:03d}_beam.svg' for n in explained]
     assert [name for name, *_ in drawn] == [f'{n:03d}_alignment.png' for n in explained]
-    encoding = parts.dataset.encoding
+    encoding = parts.dataset.codec
     for n, (_, sources, targets, weights) in zip(explained, drawn):
         piece, = translate.cut(encoding.source(LINES[n - 1]), encoding, 15)[:1]
         assert sources == encoding.source_words(piece)
@@ -118,7 +118,7 @@ def test_answers_come_before_pictures(run, monkeypatch):
 def test_where_there_is_no_answer_there_is_no_picture(run, tmp_path, drawn):
     config, _, parts, params = run
     nothing = jax.tree.map(lambda x: np.full_like(x, np.nan), params)
-    encoding = parts.dataset.encoding
+    encoding = parts.dataset.codec
     explain.explain_row(decode.make_decoder(parts.task.model, nothing), encoding, encoding.source('ab'), configs.method(config),
                         configs.limits(config), tmp_path, 1)
     assert not drawn and not list(tmp_path.iterdir())
@@ -127,7 +127,7 @@ def test_where_there_is_no_answer_there_is_no_picture(run, tmp_path, drawn):
 @pytest.mark.parametrize('options', [{}, dict(min_length=5), dict(average='log_probability')], ids=str)
 def test_several_models_look_where_they_look_on_the_average(options, run, tmp_path, drawn):
     config, _, parts, params = run
-    encoding, model, method = parts.dataset.encoding, parts.task.model, configs.method(config)
+    encoding, model, method = parts.dataset.codec, parts.task.model, configs.method(config)
     limits = dataclasses.replace(configs.limits(config), min_length=options.get('min_length', 0))
     others = jax.tree.map(lambda x: 0.5 * np.asarray(x)[::-1], params)
     row = encoding.source('abc')

@@ -179,7 +179,7 @@ def test_a_reader_that_reads_one_length_must_know_it(folder):
     with pytest.raises(FieldError, match='config.data.max_length=0: linear cells and linear attention are exported for rows of'):
         make_call(config, parts.task)
     config.data.max_length = 12
-    assert make_call(config, parts.task, parts.dataset.encoding).inputs['tokens'].shape == ('B', 12)
+    assert make_call(config, parts.task, parts.dataset.codec).inputs['tokens'].shape == ('B', 12)
 
 
 def test_the_average_and_merged_adapters_are_exported(folder, tmp_path):
@@ -198,12 +198,12 @@ def test_the_average_and_merged_adapters_are_exported(folder, tmp_path):
 def test_the_folder_holds_the_program_the_parameters_and_how_text_is_read(runs):
     _, workdir, _, params = runs('classifier')
     folder = workdir / 'export'
-    assert sorted(path.name for path in folder.iterdir()) == ['encoding.json', 'model.stablehlo', 'parameters.safetensors',
+    assert sorted(path.name for path in folder.iterdir()) == ['codec.json', 'model.stablehlo', 'parameters.safetensors',
                                                               'signature.json']
-    assert (folder / 'encoding.json').read_bytes() == (workdir / 'encoding.json').read_bytes()
+    assert (folder / 'codec.json').read_bytes() == (workdir / 'codec.json').read_bytes()
     signature = json.loads((folder / 'signature.json').read_text('utf-8'))
     assert signature['step'] == 1 and signature['classes'] == ['ash', 'birch', 'cedar']
-    assert signature['reading'] == ['encoding.json'] and signature['versions']['jax'] == jax.__version__
+    assert signature['reading'] == ['codec.json'] and signature['versions']['jax'] == jax.__version__
     assert signature['inputs']['tokens'] == dict(shape=['B', 'T'], dtype='int32', at_most=9)
     assert signature['outputs'] == {'logits': dict(shape=['B', 3], dtype='float32')}
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))

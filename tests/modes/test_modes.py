@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqjax.data import CharTokenizer, Encoding
+from seqjax.data import CharTokenizer, LabelledCodec
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.continue_text import generate_text
 from seqjax.modes.eval import find_checkpoint
@@ -79,7 +79,7 @@ def test_a_run_that_cannot_continue_a_text_says_why(model, source, sentence, tmp
 
 def test_a_run_that_labels_names_the_mode_that_does(tmp_path):
     config = tiny_config('reader', data=dict(source='reviews'))
-    files = {'encoding.json': Encoding('classification', CharTokenizer('ab'), classes=('0', '1')).dumps()}
+    files = {'codec.json': LabelledCodec('classification', CharTokenizer('ab'), classes=('0', '1')).dumps()}
     RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=lambda: files, facts=dict))
     with pytest.raises(UserError) as caught:
         generate_text(config, tmp_path)

@@ -159,7 +159,7 @@ def test_words_are_labelled_one_by_one_as_they_stand(tmp_path, capsys):
 
 def test_numbers_are_in_the_unit_of_the_targets(regressor):
     _, workdir, parts, _ = regressor
-    lines, how = [line for line in LINES if line], RunDirectory(workdir).encoding()
+    lines, how = [line for line in LINES if line], RunDirectory(workdir).codec('labelled')
     targets = [row['targets'] for row in parts.dataset.rows['train']]
     expected = np.mean(targets) + np.std(targets) * outputs(regressor, lines)[:, 0]
     found = answers(regressor, [*lines, ''])
@@ -186,16 +186,16 @@ def test_what_was_unusual_is_said_at_the_end(classifier, monkeypatch, capsys):
 
 def test_a_language_model_has_no_labels(tmp_path):
     config = tiny_config('recurrent')
-    RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=lambda: {'tokenizer.json': '{}'}, facts=dict))
+    RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=lambda: {'codec.json': data.TextCodec(data.ByteTokenizer(), 8).dumps()}, facts=dict))
     with pytest.raises(UserError) as caught:
         next(predict_lines(config, tmp_path, ['a']))
-    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to label sequences (it has no '
-                                 'encoding.json); use --mode=generate')
+    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to label sequences; '
+                                 'use --mode=generate')
 
 
 def test_frames_are_no_lines(tmp_path):
     config = tiny_config('reader', task='classification', data=dict(source='moving_digits'))
-    files = {'encoding.json': data.Encoding('classification', classes=('0', '1')).dumps()}
+    files = {'codec.json': data.LabelledCodec('classification', classes=('0', '1')).dumps()}
     RunDirectory(tmp_path).claim(config, types.SimpleNamespace(files=lambda: files, facts=dict))
     with pytest.raises(UserError) as caught:
         next(predict_lines(config, tmp_path, ['a']))
@@ -205,7 +205,7 @@ def test_frames_are_no_lines(tmp_path):
 
 def test_a_run_without_a_checkpoint_and_a_directory_without_a_run_say_so(classifier, tmp_path):
     config, workdir, *_ = classifier
-    for name in ('encoding.json', 'data.json'):
+    for name in ('codec.json', 'data.json'):
         (tmp_path / name).write_bytes((workdir / name).read_bytes())
     with pytest.raises(UserError, match='no run is here'):
         next(predict_lines(config, tmp_path, ['a']))

@@ -43,7 +43,7 @@ def test_a_line_has_two_texts_with_a_tab_between_them(judge):
     for place, reason in ((2, 'no TAB between two texts'), (3, 'an empty text'), (4, 'an empty text'), (5, 'no TAB between two texts')):
         assert found[place] == dict(input=lines[place], label=None, reason=reason)
     _, _, parts, params = judge
-    how = parts.dataset.encoding
+    how = parts.dataset.codec
     cut = {6: [START, *how.tokens('a' * 16), END, *how.tokens('b'), END]}
     for place in (0, 1, 6, 7, 8):
         first, _, second = lines[place].partition('\t')
@@ -69,7 +69,7 @@ def test_a_tagger_of_pieces_labels_words(tmp_path):
     assert found[0]['tokens'] == ['ab', 'ca', 'é'] and len(found[0]['labels']) == len(found[0]['probabilities']) == 3
     assert found[1] == dict(input=' ', labels=None, reason='an empty line')
     assert found[2]['tokens'] == ['aaaa', 'bbbb', 'cccc', 'dddd'] and len(found[2]['labels']) == 4  # 18 bytes have a place
-    how = parts.dataset.encoding
+    how = parts.dataset.codec
     row = how.inputs(('ab', 'ca', 'é'))
     logits = jax.jit(parts.task.model.apply)({'params': params}, row[None], np.array([len(row)], np.int32))[0]
     for place, label, p in zip((1, 3, 6), found[0]['labels'], found[0]['probabilities']):
@@ -86,7 +86,7 @@ def test_masked_tokens_are_filled_in(kind, tmp_path):
     found = list(predict_lines(config, tmp_path / 'run', lines))
     assert [answer['input'] for answer in found] == lines
     assert found[1] == dict(input='none', text=None, reason='no <mask> in it')
-    how = parts.dataset.encoding
+    how = parts.dataset.codec
     before = dict(char='a ', bpe='a', word='a')[kind]
     row = np.array([START, *how.tokens(before), MASK, *how.tokens(' c'), END], np.int32)
     logits = jax.jit(parts.task.model.apply)({'params': params}, row[None], np.array([len(row)], np.int32))['tokens'][0]

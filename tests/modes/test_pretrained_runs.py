@@ -51,7 +51,7 @@ def test_a_model_of_missing_spans_writes_text_and_learns_to_translate(text, tmp_
     fields = dict(source=f'file:{write_pairs(tmp_path / "pairs.tsv")}', shared=True, batching='pad')
     config = tiny_config('t5', task='translation', init_from=str(tmp_path / 'old'), data=fields,
                          train=dict(steps=2, decode_rows=2), decode=dict(max_new_tokens=4), **SIZES)
-    assert begun(config, tmp_path / 'new').dataset.encoding.dumps() == old.dataset.encoding.dumps()
+    assert begun(config, tmp_path / 'new').dataset.codec.dumps() == old.dataset.codec.dumps()
     assert 'eval/bleu' in train.train(config, tmp_path / 'new')
 
 

@@ -68,7 +68,7 @@ def classifier(bert, pairs, **sections):
 def test_a_classifier_of_pairs_reads_and_answers_as_transformers_does(bert, pairs, tmp_path):
     parts, params, lines = begun(classifier(bert, pairs), tmp_path / 'run')
     assert lines == [f'begins with {bert.directory}: 41 parameters taken, 0 new']
-    encoding, checked = parts.dataset.encoding, 0
+    encoding, checked = parts.dataset.codec, 0
     answer = jax.jit(lambda row, length: parts.task.model.apply({'params': params}, row, length))
     for row in pairs[1]:
         wanted = bert.tokenizer(row['text'], row['text2'], return_tensors='pt')
@@ -100,7 +100,7 @@ def test_masks_are_those_of_the_vocabulary(bert, tmp_path):
                          data=dict(source=f'file:{write_text(tmp_path / "text.txt", 3000)}', tokenizer='pretrained', batch_size=8,
                                    sequence_length=24))
     parts, params, _ = begun(config, tmp_path / 'run')
-    marks, special = parts.dataset.encoding.marks, {VOCABULARY.index(name) for name in ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')}
+    marks, special = parts.dataset.codec.marks, {VOCABULARY.index(name) for name in ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')}
     assert set(marks) == special and VOCABULARY[marks.mask] == '[MASK]' and VOCABULARY[marks.start] == '[CLS]'
     batch = parts.dataset.training_batches(batch_size=8, seed=0)[0]
     assert (batch['inputs'][:, 0] == marks.start).all() and (batch['inputs'] == marks.mask).any()
@@ -153,7 +153,7 @@ def test_a_language_model_goes_on_in_rows_shorter_than_it_could_read(gpt2, tmp_p
 
 def test_the_tokenizer_is_saved_whole(gpt2, tmp_path):
     origin = transfer.find_origin(language_model(gpt2), RunDirectory(tmp_path / 'run'))
-    made = tokenizers.loads(origin.read('tokenizer.json'))
+    made = data.saved_codec(origin.read).tokenizer
     again = tokenizers.loads(tokenizers.dumps(made))
     text = 'some words, \N{SNOWMAN}\n\n  and more'
     np.testing.assert_array_equal(made.encode(text), again.encode(text))

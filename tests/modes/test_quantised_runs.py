@@ -123,7 +123,7 @@ def test_a_loaded_model_writes_what_the_mode_writes(run):
     config, workdir = run
     model, params = load_model(workdir, weights='int8')
     assert is_quantised(params['embedding']['table'])
-    tokenizer = runs.RunDirectory(workdir).tokenizer()
+    tokenizer = runs.RunDirectory(workdir).codec('text').tokenizer
     found, = decode.search(decode.make_decoder(model, params), [tokenizer.encode('the')], decode.Greedy(), limits=decode.Limits(8))
     written, = found.texts
     assert generate_text(with_quantisation(config), workdir) == ['the' + tokenizer.decode(written)]

@@ -14,8 +14,8 @@ import pytest
 from seqjax import config as configs
 from seqjax import decode
 from seqjax.data.readers.examples import Example
-from seqjax.data.text import pair_encoding, tokenizers
-from seqjax.data.text.pair_encoding import PairEncoding, Vocabulary
+from seqjax.data.text import pair_codec, tokenizers
+from seqjax.data.text.pair_codec import PairCodec, Vocabulary
 from seqjax.decode.batches import solve_batch
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.predict import predict_lines
@@ -75,7 +75,7 @@ def texts(found):
 def alone(run, line, **search):
     """The answers to a short line, by itself."""
     config, _, parts, params = run
-    encoding = parts.dataset.encoding
+    encoding = parts.dataset.codec
     config = with_decode(config, **search)
     found, = decode.search(decode.make_decoder(parts.task.model, params), [encoding.source(line)], configs.method(config),
                            limits=configs.limits(config), batch_size=config.decode.batch_size, shapes=SHAPES)
@@ -139,7 +139,7 @@ def test_the_first_answers_do_not_wait_for_the_last_line(run, monkeypatch):
 
 
 def test_a_line_end_that_was_written_does_not_end_the_line():
-    encoding = PairEncoding(*[Vocabulary(tokenizers.ByteTokenizer())] * 2)
+    encoding = PairCodec(*[Vocabulary(tokenizers.ByteTokenizer())] * 2)
     tokens, none = encoding.target('a\nb\r\nc\u2028d\n'), decode.Hypotheses(*np.zeros((4, 0)))
     answer = decode.Hypotheses(tokens[None], np.array([len(tokens)]), *np.full((2, 1), -1.5))
     assert module._texts([answer], encoding) == [(-1.5, 'a b c d')]
@@ -155,7 +155,7 @@ def test_pieces_are_the_line_cut_between_words(kind, tag):
     rng = random.Random(0)
     words = [''.join(rng.choices('abcdefgh', k=rng.randint(1, 9))) for _ in range(200)]
     options = types.SimpleNamespace(tokenizer=kind, vocabulary=300, lowercase=False, shared=False)
-    encoding = pair_encoding.learn_pairs([Example(f'{tag}{word} {word}', word) for word in words], options)
+    encoding = pair_codec.learn_pairs([Example(f'{tag}{word} {word}', word) for word in words], options)
     tokens = encoding.source(tag + ' '.join(words))
     pieces = module.cut(tokens, encoding, 24)
     tags = 1 if tag else 0
@@ -170,7 +170,7 @@ def test_pieces_are_the_line_cut_between_words(kind, tag):
 
 
 def test_a_word_that_fits_into_no_row_is_cut_where_the_row_is_full():
-    encoding = PairEncoding(*[Vocabulary(tokenizers.symbols('char', ['ab ']))] * 2)
+    encoding = PairCodec(*[Vocabulary(tokenizers.symbols('char', ['ab ']))] * 2)
     pieces = module.cut(encoding.source('ab ' + 'a' * 30 + ' b'), encoding, 12)
     assert [encoding.text(piece) for piece in pieces] == ['ab', 'a' * 11, 'a' * 11, 'a' * 8 + ' b']
     pieces = module.cut(encoding.source('ab' + ' ' * 30 + 'b' + ' ' * 30), encoding, 12)
@@ -229,7 +229,7 @@ def test_every_answer_begins_with_the_prefix_but_not_every_piece(options, run, m
     found = answers(run, LINES, dict(prefix='zy w', **options))
     for line, each in zip(LINES, found):
         assert all(text.startswith('zy w') for _, text in each) if line.strip() else each == [(0.0, '')]
-    prefix = tuple(run[2].dataset.encoding.target('zy w')[:-1].tolist())
+    prefix = tuple(run[2].dataset.codec.target('zy w')[:-1].tolist())
     assert given[:3] == [prefix, (), prefix]  # the first line is cut in two, and the third is the next that has tokens
     assert given.count(prefix) == sum(bool(line.strip()) for line in LINES)
 
@@ -307,9 +307,9 @@ def test_the_checkpoint_that_is_asked_for_is_that_of_all(run):
     config, workdir, *_ = run
     with pytest.raises(UserError, match="^--checkpoint=7: write 'latest', 'best' or a step; there are: 1$"):
         answers(run, LINES, checkpoint='7')
-    assert module._same_words(run[2].dataset.encoding, run[0].quantise, workdir, '1')()[0] == run[2].task.model
+    assert module._same_words(run[2].dataset.codec, run[0].quantise, workdir, '1')()[0] == run[2].task.model
     with pytest.raises(UserError, match=f'^--ensemble={workdir}: --checkpoint=7: write '):
-        module._same_words(run[2].dataset.encoding, run[0].quantise, workdir, '7')
+        module._same_words(run[2].dataset.codec, run[0].quantise, workdir, '7')
 
 
 # ------------------------------------------------------------------------------------------------ what cannot be
@@ -340,7 +340,7 @@ def test_what_translating_does_not_do_is_refused(run, monkeypatch):
 
 def test_a_translator_labels_nothing_and_a_language_model_translates_nothing(run, folder):
     config, workdir, *_ = run
-    with pytest.raises(UserError, match='the run has learned to translate; use --mode=generate --input=FILE$'):
+    with pytest.raises(UserError, match='the run has not learned to label sequences; use --mode=generate --input=FILE$'):
         next(predict_lines(config, workdir, ['ab']))
     other = tiny_config('recurrent')
     RunDirectory(folder / 'words').claim(other, types.SimpleNamespace(files=dict, facts=dict))
@@ -354,7 +354,7 @@ def test_a_translator_labels_nothing_and_a_language_model_translates_nothing(run
 def test_a_score_is_the_log_p_of_the_target_step_by_step(run, monkeypatch):
     monkeypatch.setattr(predict, 'LINES_AT_ONCE', 5)
     config, workdir, parts, params = run
-    encoding, writer = parts.dataset.encoding, decode.make_decoder(parts.task.model, params)
+    encoding, writer = parts.dataset.codec, decode.make_decoder(parts.task.model, params)
     pairs = [('ab', 'wx'), ('abcd dcba abcd', 'w'), ('a', 'wxyz zyxw wxyz'), ('ß', 'xß'), ('', 'w'), ('d', ''),
              ('cd', 'y\tz')]
     found = list(score_lines(config, workdir, [f'{source}\t{target}\r\n' for source, target in pairs]))

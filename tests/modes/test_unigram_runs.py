@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from seqjax import train
+from seqjax.data import load_codec
 from seqjax.data.text import tokenizers
 from seqjax.modes.continue_text import generate_text
 from seqjax.modes.predict import predict_lines
@@ -27,11 +28,11 @@ def test_a_language_model_is_trained_goes_on_and_writes(tmp_path):
     config = tiny_config(data=dict(source=f'file:{write_text(tmp_path / "text.txt", 3000)}', **PIECES))
     result = train.train(config, tmp_path / 'run')
     assert 0 < result['eval/bits_per_byte'] < result['eval/bits_per_token']
-    saved = (tmp_path / 'run' / 'tokenizer.json').read_text('utf-8')
-    assert tokenizers.name_of(tokenizers.loads(saved)) == 'unigram' and RunDirectory(tmp_path / 'run').tokenizer().vocabulary <= 300
+    saved = (tmp_path / 'run' / 'codec.json').read_text('utf-8')
+    assert tokenizers.name_of(load_codec(saved).tokenizer) == 'unigram' and RunDirectory(tmp_path / 'run').codec('text').tokenizer.vocabulary <= 300
     config.train.steps = 6
     assert train.train(config, tmp_path / 'run')['steps'] == 6
-    assert (tmp_path / 'run' / 'tokenizer.json').read_text('utf-8') == saved
+    assert (tmp_path / 'run' / 'codec.json').read_text('utf-8') == saved
     config.decode.prompt = ' naïve 😀\n'
     written, = generate_text(config, tmp_path / 'run')
     assert written.startswith(' naïve 😀\n')
@@ -51,7 +52,7 @@ def test_masked_pieces_are_filled_in_with_the_blank_before_them(tmp_path):
                          data=dict(source=source, sequence_length=20, **PIECES))
     parts, params = untrained_run(config, tmp_path / 'run')
     answer, = predict_lines(config, tmp_path / 'run', ['a <mask> c'])
-    how = parts.dataset.encoding
+    how = parts.dataset.codec
     row = np.array([START, *how.tokens('a'), MASK, *how.tokens(' c'), END], np.int32)
     logits = jax.jit(parts.task.model.apply)({'params': params}, row[None], np.array([len(row)], np.int32))['tokens'][0]
     best = int(logits[len(how.tokens('a')) + 1].argmax())
@@ -61,8 +62,8 @@ def test_masked_pieces_are_filled_in_with_the_blank_before_them(tmp_path):
 def test_a_translator_reads_long_lines_in_pieces_and_writes(tmp_path):
     config = pair_config(write_pairs(tmp_path / 'pairs.tsv'), data=PIECES)
     parts, _ = untrained_translator(config, tmp_path / 'run')
-    how = parts.dataset.encoding
-    saved = json.loads((tmp_path / 'run' / 'encoding.json').read_text('utf-8'))
+    how = parts.dataset.codec
+    saved = json.loads((tmp_path / 'run' / 'codec.json').read_text('utf-8'))
     assert {json.loads(saved[side])['state']['model']['type'] for side in ('source', 'target')} == {'Unigram'}
     line = 'ab cd da ' * 20 + 'b'
     tokens = how.source(line)

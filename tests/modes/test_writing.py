@@ -28,7 +28,7 @@ def with_decode(config, **fields):
 
 def expected(workdir, texts, **options):
     model, params = load_model(workdir)
-    tokenizer = runs.RunDirectory(workdir).tokenizer()
+    tokenizer = runs.RunDirectory(workdir).codec('text').tokenizer
     key = jax.random.fold_in(jax.random.key(0), 0)
     written = decode.search(decode.make_decoder(model, params, **options), [tokenizer.encode(text) for text in texts],
                             decode.Sample(0.8), limits=decode.Limits(8), key=key)

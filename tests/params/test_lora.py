@@ -179,7 +179,7 @@ def test_every_mode_uses_the_merged_parameters(run):
     found = evaluate(config, workdir)
     assert found['eval/loss'] == pytest.approx(loss / (2 * 8 * 16), rel=1e-5)
 
-    tokenizer, text = RunDirectory(workdir).tokenizer(), generate_text(config, workdir)[0]
+    tokenizer, text = RunDirectory(workdir).codec('text').tokenizer, generate_text(config, workdir)[0]
     tokens, logits = list(tokenizer.encode('\n')), jax.jit(parts.task.model.apply)
     for _ in range(8):
         padded = np.zeros((1, 16), np.int32)

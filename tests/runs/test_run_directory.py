@@ -7,7 +7,8 @@ import types
 import pytest
 
 from seqjax import config as configs
-from seqjax.data import CharTokenizer, Encoding
+from seqjax.data import CharTokenizer, LabelledCodec, PairCodec, TextCodec, load_codec
+from seqjax.data.text.pair_codec import Vocabulary
 from seqjax.data.text import tokenizers
 from seqjax.errors import UserError
 from seqjax.runs import files
@@ -21,7 +22,7 @@ def dataset(facts, **files):
     return types.SimpleNamespace(facts=lambda: facts, files=lambda: {f'{name}.json': text for name, text in files.items()})
 
 
-CORPUS = dataset(dict(source='python', sha256='x'), tokenizer=tokenizers.dumps(CharTokenizer('ab')))
+CORPUS = dataset(dict(source='python', sha256='x'), codec=TextCodec(CharTokenizer('ab'), 16).dumps())
 
 
 def line(step, **values):
@@ -93,18 +94,18 @@ def test_claiming_writes_down_config_tokenizer_and_text(tmp_path):
     run.claim(tiny_config(), CORPUS)
     assert run.saved_config().to_dict() == tiny_config().to_dict()
     assert json.loads(run.read('data.json')) == CORPUS.facts()
-    assert json.loads(run.read('tokenizer.json')) == dict(kind='char', state='ab')
-    assert set(contents(run.path)) == {'config.json', 'data.json', 'tokenizer.json'}
+    assert load_codec(run.read('codec.json')).tokenizer.characters == 'ab'
+    assert set(contents(run.path)) == {'config.json', 'data.json', 'codec.json'}
 
 
 def test_claiming_again_keeps_the_text_and_takes_what_may_change(tmp_path):
     run = RunDirectory(tmp_path)
     run.claim(tiny_config(), CORPUS)
-    other = dataset(dict(source='file:other'), tokenizer=tokenizers.dumps(CharTokenizer('xyz')))
+    other = dataset(dict(source='file:other'), codec=TextCodec(CharTokenizer('xyz'), 16).dumps())
     run.claim(tiny_config(train=dict(steps=99)), other)
     assert run.saved_config().train.steps == 99
     assert json.loads(run.read('data.json')) == CORPUS.facts()
-    assert json.loads(run.read('tokenizer.json'))['state'] == 'ab'
+    assert run.codec().tokenizer.characters == 'ab'
 
 
 @pytest.mark.parametrize('prepare, sentence', [
@@ -146,32 +147,33 @@ def test_data_without_a_tokenizer_leaves_none_behind(tmp_path):
     run.claim(tiny_config(), dataset(dict(source='adding')))
     assert set(contents(run.path)) == {'config.json', 'data.json'}
     with pytest.raises(UserError, match='the run was not trained on text, so there is no text to continue'):
-        run.tokenizer()
+        run.codec('text').tokenizer
 
 
 def test_an_encoding_is_read_back_and_a_run_without_one_says_so(tmp_path):
-    run, how = RunDirectory(tmp_path), Encoding('classification', tokenizers.symbols('char', ['né']), classes=('ü', 'a b'))
-    run.claim(tiny_config(), dataset(dict(source='file:x'), encoding=how.dumps()))
-    found = run.encoding()
+    run, how = RunDirectory(tmp_path), LabelledCodec('classification', tokenizers.symbols('char', ['né']), classes=('ü', 'a b'))
+    run.claim(tiny_config(), dataset(dict(source='file:x'), codec=how.dumps()))
+    found = run.codec('labelled')
     assert (found.task, found.classes) == ('classification', ('ü', 'a b'))
     assert found.inputs('én?').tolist() == how.inputs('én?').tolist()
-    with pytest.raises(UserError, match='the run was not trained on text, so there is no text to continue'):
-        run.tokenizer()
-    (tmp_path / 'encoding.json').unlink()
+    with pytest.raises(UserError, match='the run has not learned to continue a text; use --mode=predict --input=FILE'):
+        run.codec('text')
+    (tmp_path / 'codec.json').unlink()
     with pytest.raises(UserError) as caught:
-        run.encoding()
-    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to label sequences (it has no '
-                                 'encoding.json); use --mode=eval')
+        run.codec('labelled')
+    assert str(caught.value) == (f'--workdir={tmp_path}: the run has not learned to label sequences; '
+                                 'use --mode=eval')
 
 
 @pytest.mark.parametrize('files, mode', [
     (dict(), '--mode=eval'),
+    (dict(codec=TextCodec(CharTokenizer('ab'), 16).dumps()), '--mode=generate'),
     (dict(tokenizer=tokenizers.dumps(CharTokenizer('ab'))), '--mode=generate'),
-    (dict(encoding=Encoding('tagging', CharTokenizer('ab')).dumps()), '--mode=predict --input=FILE'),
-    (dict(encoding=Encoding('masked_lm', CharTokenizer('ab')).dumps()), '--mode=predict --input=FILE'),
-    (dict(encoding=Encoding('classification').dumps()), '--mode=eval'),
-    (dict(encoding='{"task": "translation"}'), '--mode=generate --input=FILE'),
-], ids=['numbers', 'text', 'labels', 'masks', 'frames', 'pairs'])
+    (dict(codec=LabelledCodec('tagging', CharTokenizer('ab')).dumps()), '--mode=predict --input=FILE'),
+    (dict(codec=LabelledCodec('masked_lm', CharTokenizer('ab')).dumps()), '--mode=predict --input=FILE'),
+    (dict(codec=LabelledCodec('classification').dumps()), '--mode=eval'),
+    (dict(codec=PairCodec(*[Vocabulary(CharTokenizer('ab'))] * 2).dumps()), '--mode=generate --input=FILE'),
+], ids=['numbers', 'text', 'text of an older run', 'labels', 'masks', 'frames', 'pairs'])
 def test_a_run_names_the_mode_that_asks_for_what_it_has_learned(files, mode, tmp_path):
     run = RunDirectory(tmp_path)
     run.claim(tiny_config(), dataset({}, **files))

@@ -75,7 +75,7 @@ def test_pictures_tables_and_the_encoding_are_beside_it(run):
         counts = np.array(table['counts'])
         assert table['classes'] == list(LETTERS) and counts.sum() == rows and table['step'] == 4
         assert result[f'{name}/accuracy'] == pytest.approx(np.trace(counts) / rows)
-    assert RunDirectory(workdir).encoding().classes == tuple(LETTERS)
+    assert RunDirectory(workdir).codec('labelled').classes == tuple(LETTERS)
     facts = json.loads((workdir / 'data.json').read_text())
     assert {split: facts[split] for split in SPLITS} == SPLITS
     assert facts['report'] == f'trees.jsonl: {sum(SPLITS.values())} records'
@@ -224,9 +224,9 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_word_vectors
     run = RunDirectory(tmp_path / 'run')
     first = build(config, run)
     run.claim(config, first.dataset)
-    table = first.dataset.encoding.table
-    assert run.encoding().table.shape == table.shape == (first.dataset.tokenizer.vocabulary, 3) and np.abs(table).max() > 1
-    np.testing.assert_array_equal(build(config, run).dataset.encoding.table, table)
+    table = first.dataset.codec.table
+    assert run.codec('labelled').table.shape == table.shape == (first.dataset.tokenizer.vocabulary, 3) and np.abs(table).max() > 1
+    np.testing.assert_array_equal(build(config, run).dataset.codec.table, table)
 
 
 # ------------------------------------------------------------------------------------------------ tagging, regression
@@ -263,7 +263,7 @@ def test_a_regression_run_draws_its_predictions_and_has_only_numbers_in_its_resu
     assert result['test/spearman'] is None and result['test/ridge_spearman'] is None and result['test/absolute_error'] > 0
     assert (tmp_path / 'run' / 'validation_predictions.png').exists()
     targets = [json.loads(line)['label'] for line in lines if '"validation"' in line]
-    scale = RunDirectory(tmp_path / 'run').encoding().scale
+    scale = RunDirectory(tmp_path / 'run').codec('labelled').scale
     assert result['eval/root_mean_squared_error'] == pytest.approx(scale * math.sqrt(result['eval/loss']))
     assert result['eval/root_mean_squared_error'] < 2 * np.ptp(targets)
     found = evaluate(changed(config, split='test'), tmp_path / 'run')

@@ -70,7 +70,8 @@ class Synthetic:
     length: int
     held_out_rows: int
 
-    tokenizer = None
+    codec = tokenizer = None
+    has_gaps = False
     splits = ('train', 'validation')
     shapes = (1, 1)
 

@@ -233,11 +233,14 @@ KINDS = {'char': CharTokenizer, 'byte': ByteTokenizer, 'bpe': BPETokenizer, 'uni
          'pretrained': PretrainedTokenizer}  # config.data.tokenizer
 
 
+STATES = {cls.kind: cls for cls in KINDS.values()}  # by the name that is saved
+
+
 def train(kind, text, vocabulary=0):
     """A tokenizer of `kind` for `text`; `vocabulary` is the number of tokens that pieces and words may use."""
     if kind not in KINDS:
         raise FieldError('data.tokenizer', kind, f'no such tokenizer; {suggestion(kind, KINDS)}')
-    return KINDS[kind].train(text, vocabulary)
+    return KINDS[kind].train(text if isinstance(text, str) else ''.join(text), vocabulary)
 
 
 def name_of(tokenizer):
@@ -253,7 +256,7 @@ def dumps(tokenizer):
 def loads(text):
     """The tokenizer that `dumps` wrote."""
     saved = json.loads(text)
-    return next(cls for cls in KINDS.values() if cls.kind == saved['kind']).from_state(saved['state'])
+    return STATES[saved['kind']].from_state(saved['state'])
 
 
 def _of_bytes(model):

@@ -113,7 +113,7 @@ def test_multi30k_is_read_and_comes_back():
                                                    lowercase=False, max_length=0, batching='bucket', shapes=4,
                                                    batch_tokens=4096))
     for split in ('validation', 'test'):
-        assert [made.encoding.text(row['targets']) for row in made.rows[split]] == made.texts(split)[1]
+        assert [made.codec.text(row['targets']) for row in made.rows[split]] == made.texts(split)[1]
     assert made.efficiency() > 0.75 and made.for_model()['vocabulary'] == 4004
 
 

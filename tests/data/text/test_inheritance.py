@@ -23,7 +23,7 @@ def files(tmp_path_factory):
     return {**made, 'translation': write_pairs(folder / 'pairs.tsv'), 'text': write_text(folder / 'text.txt', 3000)}
 
 
-def load(files, task, saved=lambda name: None, **changed):
+def load(files, task, saved=None, **changed):
     path = files.get(task, files['text'])
     config = tiny_config('reader', data={**dict(source=f'file:{path}', sequence_length=T), **changed})
     return data.load(config.data, task, saved)
@@ -34,45 +34,45 @@ def test_a_masked_model_is_taught_to_label_with_its_own_tokens(files, kind):
     given = dict(tokenizer=kind, vocabulary=300)
     pretrained = load(files, 'masked_lm', **given)
     for task in ('classification', 'regression') + ('tagging',) * (kind == 'char'):
-        made = load(files, task, data.inherited(pretrained.files().get, task), marked=True, tokenizer=kind)
+        made = load(files, task, data.inherited(pretrained.codec, task), marked=True, tokenizer=kind)
         assert made.for_model()['vocabulary'] == pretrained.for_model()['vocabulary']
         assert made.for_model()['context_length'] == T
-        assert made.encoding.tokenizer.state() == pretrained.encoding.tokenizer.state()
+        assert made.codec.tokenizer.state() == pretrained.codec.tokenizer.state()
         alone = load(files, task, marked=True, tokenizer=kind, vocabulary=300)
-        assert made.for_task() == alone.for_task() and made.encoding.task == task
-        row = made.encoding.inputs('abcd')
-        assert row.tolist() == [START, *pretrained.encoding.tokens('abcd'), END] and row[1:-1].min() >= MARKED_COUNT
-        again = load(files, task, made.files().get, marked=True, tokenizer=kind)
+        assert made.for_task() == alone.for_task() and made.codec.task == task
+        row = made.codec.inputs('abcd')
+        assert row.tolist() == [START, *pretrained.codec.tokens('abcd'), END] and row[1:-1].min() >= MARKED_COUNT
+        again = load(files, task, made.codec, marked=True, tokenizer=kind)
         assert again.facts() == made.facts() and again.files() == made.files()
 
 
 def test_answers_of_another_run_are_not_kept(files):
     other = load(files, 'classification', marked=True)
-    made = load(files, 'regression', data.inherited(other.files().get, 'regression'), marked=True)
-    assert made.encoding.classes == () and made.for_model()['outputs'] == 1
+    made = load(files, 'regression', data.inherited(other.codec, 'regression'), marked=True)
+    assert made.codec.classes == () and made.for_model()['outputs'] == 1
     longest = other.for_model()['context_length']
-    back = load(files, 'masked_lm', data.inherited(other.files().get, 'masked_lm'), sequence_length=8)
-    assert back.encoding.task == 'masked_lm' and back.for_model()['context_length'] == longest and back.steps == 8
+    back = load(files, 'masked_lm', data.inherited(other.codec, 'masked_lm'), sequence_length=8)
+    assert back.codec.task == 'masked_lm' and back.for_model()['context_length'] == longest and back.steps == 8
 
 
 def test_a_model_of_missing_spans_is_taught_to_translate(files):
     """Text to text: sources and targets in the one vocabulary of the text, sentinels among them."""
     pretrained = load(files, 'span_corruption', tokenizer='bpe', vocabulary=300)
-    made = load(files, 'translation', data.inherited(pretrained.files().get, 'translation'), tokenizer='bpe', shared=True)
-    assert made.for_model() == pretrained.for_model() and made.encoding.dumps() == pretrained.encoding.dumps()
+    made = load(files, 'translation', data.inherited(pretrained.codec, 'translation'), tokenizer='bpe', shared=True)
+    assert made.for_model() == pretrained.for_model() and made.codec.dumps() == pretrained.codec.dumps()
     texts = made.texts('validation')
     for row, source, target in zip(made.rows['validation'], *texts):
         assert row['inputs'][-1] == row['targets'][-1] == END
-        assert made.encoding.text(row['targets']) == target and made.encoding.text(row['inputs']) == source
-        assert row['inputs'].max() < made.encoding.source_side.first_sentinel
-    back = load(files, 'span_corruption', data.inherited(made.files().get, 'span_corruption'), tokenizer='bpe')
+        assert made.codec.text(row['targets']) == target and made.codec.text(row['inputs']) == source
+        assert row['inputs'].max() < made.codec.source_side.first_sentinel
+    back = load(files, 'span_corruption', data.inherited(made.codec, 'span_corruption'), tokenizer='bpe')
     assert back.files() == pretrained.files()
 
 
 def test_sentinels_are_read_and_written(files):
     for kind, text in (('char', 'a <extra_id_0>b<extra_id_99>'), ('bpe', 'a dog<extra_id_0> sees <extra_id_7>'),
                        ('word', 'a <extra_id_0> b')):
-        how = load(files, 'span_corruption', tokenizer=kind, vocabulary=300).encoding
+        how = load(files, 'span_corruption', tokenizer=kind, vocabulary=300).codec
         side, tokens = how.source_side, how.source(text)
         sentinels = tokens[tokens >= side.first_sentinel] - side.first_sentinel
         assert [f'<extra_id_{i}>' for i in sentinels] == [part for part in text.replace('<', ' <').replace('>', '> ').split()
@@ -84,13 +84,13 @@ def test_sentinels_are_read_and_written(files):
         assert sum(word.startswith('<extra') for word in how.source_words(tokens)) == len(sentinels)
         assert tokens.max() < side.size == side.first_sentinel + 100
     assert how.source('<extra_id_100>')[0] < side.first_sentinel  # there are 100: this is text
-    plain = load(files, 'translation').encoding
+    plain = load(files, 'translation').codec
     assert plain.source('<extra_id_0>').max() < plain.source_side.size == plain.source_side.first_sentinel
 
 
 def test_a_language_model_goes_on_with_its_tokenizer(files):
     pretrained = load(files, 'language_model', tokenizer='bpe', vocabulary=300)
-    saved = data.inherited(pretrained.files().get, 'language_model')
+    saved = data.inherited(pretrained.codec, 'language_model')
     made = load(files, 'language_model', saved, tokenizer='bpe', vocabulary=400)
     assert made.tokenizer.vocabulary == 300 and np.array_equal(made.train, pretrained.train)
 
@@ -98,7 +98,7 @@ def test_a_language_model_goes_on_with_its_tokenizer(files):
 def test_weights_from_elsewhere_bring_no_tokens():
     for found in ({}, {'tokenizer.json': json.dumps(dict(version='1.0', model={}))}):
         for task in ('language_model', 'classification', 'translation'):
-            assert data.inherited(found.get, task)('encoding.json') is data.inherited(found.get, task)('tokenizer.json') is None
+            assert data.inherited(data.saved_codec(found.get), task) is None
 
 
 @pytest.mark.parametrize('theirs, ours, sentence', [
@@ -108,7 +108,7 @@ def test_weights_from_elsewhere_bring_no_tokens():
     ('span_corruption', 'language_model', 'is a run for span_corruption or translation, and')])
 def test_a_run_for_something_else_is_refused(files, theirs, ours, sentence):
     with pytest.raises(UserError, match=sentence):
-        data.inherited(load(files, theirs).files().get, ours)
+        data.inherited(load(files, theirs).codec, ours)
 
 
 @pytest.mark.parametrize('theirs, task, changed, sentence', [
@@ -127,7 +127,7 @@ def test_a_run_for_something_else_is_refused(files, theirs, ours, sentence):
     (('language_model', {}), 'language_model', dict(tokenizer='byte'), "data.tokenizer='byte': the run that this one starts from "
      "has 'char'; write that")])
 def test_a_config_that_says_otherwise_is_refused(files, theirs, task, changed, sentence):
-    saved = data.inherited(load(files, theirs[0], **theirs[1]).files().get, task)
+    saved = data.inherited(load(files, theirs[0], **theirs[1]).codec, task)
     with pytest.raises(FieldError) as caught:
         load(files, task, saved, **changed)
     assert sentence in str(caught.value)

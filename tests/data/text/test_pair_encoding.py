@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from seqjax.data.readers.examples import Example
-from seqjax.data.text import pair_encoding
+from seqjax.data import load_codec
+from seqjax.data.text import pair_codec
 from seqjax.errors import FieldError, UserError
 from seqjax.special_tokens import END, PADDING, START, UNKNOWN
 
@@ -20,7 +21,7 @@ TAGGED = [('<de> a dog', 'ein Hund'), ('<fr> a dog', 'un chien'), ('<de> a cat',
 
 def learn(pairs=PAIRS, **changed):
     options = dict(tokenizer='char', vocabulary=300, shared=False, lowercase=False)
-    return pair_encoding.learn_pairs([Example(*pair) for pair in pairs], types.SimpleNamespace(**{**options, **changed}))
+    return pair_codec.learn_pairs([Example(*pair) for pair in pairs], types.SimpleNamespace(**{**options, **changed}))
 
 
 def strange_texts(count=50):
@@ -159,8 +160,8 @@ def test_a_saved_encoding_reads_the_same(kind, changed):
     for pairs in (PAIRS, TAGGED):
         made = learn(pairs, tokenizer=kind, **changed)
         saved = made.dumps()
-        again = pair_encoding.loads(saved)
-        assert json.loads(saved)['task'] == 'translation' and again.dumps() == saved
+        again = load_codec(saved)
+        assert json.loads(saved)['kind'] == 'pairs' and again.dumps() == saved
         assert again.for_model() == made.for_model() and again.lowercase == made.lowercase
         for source, target in pairs:
             assert again.source(source).tolist() == made.source(source).tolist()

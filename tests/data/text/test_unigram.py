@@ -11,7 +11,8 @@ import pytest
 from seqjax import config as configs
 from seqjax import data
 from seqjax.data.readers.examples import Example
-from seqjax.data.text import encoding, pair_encoding, tokenizers
+from seqjax.data import load_codec
+from seqjax.data.text import pair_codec, tokenizers
 from seqjax.errors import FieldError
 from seqjax.special_tokens import END
 from tests.data.test_marked_rows import WORDS, load, of
@@ -119,11 +120,11 @@ def test_pairs_come_back_with_special_tokens_where_they_are_for_byte_pairs(text)
 
 
 def pairs(kind, made={}):
-    """An encoding of pairs, learned once for each kind."""
+    """A codec of pairs, learned once for each kind."""
     if kind not in made:
         options = types.SimpleNamespace(tokenizer=kind, vocabulary=280, shared=True, lowercase=False)
         examples = [Example(f'{one} {other}', other) for one in WORDS_OF_TEXT for other in WORDS_OF_TEXT]
-        made[kind] = pair_encoding.learn_pairs(examples, options)
+        made[kind] = pair_codec.learn_pairs(examples, options)
     return made[kind]
 
 
@@ -131,7 +132,7 @@ def test_the_first_word_has_the_tokens_it_has_elsewhere_and_what_is_saved_reads_
     made = pairs('unigram')
     one = made.target('slowest')[:-1].tolist()
     assert made.target('slowest slowest')[:-1].tolist() == one + one
-    again = pair_encoding.loads(made.dumps())
+    again = load_codec(made.dumps())
     assert again.dumps() == made.dumps() and again.as_options()['tokenizer'] == 'unigram'
     assert again.source('lower 😀').tolist() == made.source('lower 😀').tolist()
 
@@ -141,7 +142,7 @@ def options_of(path, task, **changed):
 
 
 def test_sentinels_are_read_and_written(tmp_path):
-    how = data.load(options_of(write_text(tmp_path / 'text.txt', 3000), 'span_corruption'), 'span_corruption').encoding
+    how = data.load(options_of(write_text(tmp_path / 'text.txt', 3000), 'span_corruption'), 'span_corruption').codec
     side, tokens = how.source_side, how.source('a dog<extra_id_0> sees <extra_id_7>')
     assert (tokens[tokens >= side.first_sentinel] - side.first_sentinel).tolist() == [0, 7]
     assert how.text(tokens) == 'a dog<extra_id_0> sees<extra_id_7>'  # the blank belongs to the word after it
@@ -164,10 +165,10 @@ def test_a_run_that_starts_again_reads_the_same(task, tmp_path):
 def test_a_word_in_pieces_has_its_label_at_the_first():
     tags = ('D', 'N', None, 'D', 'N', 'A')
     made = load(of([Example(WORDS, tags)] * 3), 'tagging', tokenizer='unigram', vocabulary=260)
-    how, row = made.encoding, made.rows['train'][0]
+    how, row = made.codec, made.rows['train'][0]
     assert row['inputs'].tolist() == [how.marks.start, *how.tokens(' '.join(WORDS)), how.marks.end]
     assert row['weights'][how.places(WORDS)].tolist() == [1, 1, 0, 1, 1, 1]
-    assert encoding.loads(how.dumps()).tokens(WORDS).tolist() == how.tokens(WORDS).tolist()
+    assert load_codec(how.dumps()).tokens(WORDS).tolist() == how.tokens(WORDS).tolist()
 
 
 @pytest.mark.parametrize('model, task, source', [('reader', '', 'reviews'), ('bert', 'masked_lm', 'python')])

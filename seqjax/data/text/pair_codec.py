@@ -1,4 +1,4 @@
-"""How a text and its translation become numbers, and an answer becomes a text again. Saved with a run as one JSON file.
+"""The codec of pairs: a source and its target become tokens, and what a model writes becomes a text again.
 
     token    0         1         2        3      4 ...
     is       padding   unknown   start    end    the tags, then what the tokenizer knows, then the sentinels
@@ -8,25 +8,26 @@ wanted, '<de> Germany' (Johnson et al. 2017): sources begin with one, all of the
 '<extra_id_0>', stands for a span that is missing (Raffel et al. 2020): see `span_corruption`, which alone has them.
 """
 
+from collections.abc import Iterable
 import dataclasses
 import functools
-import json
 import re
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from seqjax.data.text import tokenizers
+from seqjax.data.text.codec import NAMES, Codec, WithSpecialTokens, learn_tokenizer
 from seqjax.errors import FieldError, UserError, suggestion
-from seqjax.special_tokens import END, PADDING, UNKNOWN
+from seqjax.special_tokens import END, MASK, PADDING, UNKNOWN
 
-_NAMES = ('<pad>', '<unk>', '<s>', '</s>')
+_NAMES = NAMES[:MASK]
 _TAG = re.compile(r'(<[^<>\s]+>) ')
 _SENTINEL = re.compile(r'(<extra_id_\d+>)')
 
 
 @dataclasses.dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(WithSpecialTokens):
     """The tokens of one side, without their end: the four above, the tags, those of a tokenizer, and so many sentinels."""
 
     tokenizer: Any
@@ -34,17 +35,8 @@ class Vocabulary:
     sentinels: int = 0
 
     @property
-    def size(self):
-        return self.first_sentinel + self.sentinels
-
-    @property
-    def first_sentinel(self):
-        return self._shift + self.tokenizer.vocabulary
-
-    def tokens(self, text):
-        """Those of a piece of text that may begin anywhere, and in which nothing is a sentinel."""
-        tokens = self.tokenizer.encode(text)
-        return tokens + np.int32(self._shift) * (tokens >= self._own)
+    def special(self) -> tuple[str, ...]:
+        return (*_NAMES, *self.tags)
 
     def encode(self, text):
         """Those of a whole text, in which '<extra_id_0>' is a sentinel where there are any."""
@@ -64,14 +56,14 @@ class Vocabulary:
             if token >= self.first_sentinel:
                 names.append(f'<extra_id_{token - self.first_sentinel}>')
                 spans.append([])
-            elif token >= len(_NAMES) + len(self.tags) or PADDING < token < self._own:
+            elif token >= len(self.special) or PADDING < token < self._own:
                 spans[-1].append(token if token < self._own else token - self._shift)
         pieces = [piece for name, span in zip(names, spans) for piece in (name, self.tokenizer.decode(span)) if piece]
         return self.tokenizer.glue.join(pieces).removeprefix(self._blank)
 
     def words(self, tokens):
         """Something to print for every token; a blank is the mark of SentencePiece."""
-        names = dict(enumerate((*_NAMES, *self.tags))) | {token: name for name, token in self._sentinels.items()}
+        names = dict(enumerate(self.special)) | {token: name for name, token in self._sentinels.items()}
         pieces = [names[token] if token in names else self.tokenizer.decode([token - self._shift])
                   for token in map(int, tokens)]
         return [piece if piece.isprintable() and ' ' not in piece else _printable(piece) for piece in pieces]
@@ -82,27 +74,20 @@ class Vocabulary:
         return {f'<extra_id_{i}>': self.first_sentinel + i for i in range(self.sentinels)}
 
     @functools.cached_property
-    def _own(self):
-        """A SymbolTokenizer has padding and unknown itself, and they are the same two."""
-        return 2 if isinstance(self.tokenizer, tokenizers.SymbolTokenizer) else 0
-
-    @functools.cached_property
-    def _shift(self):
-        return len(_NAMES) + len(self.tags) - self._own
-
-    @functools.cached_property
     def _blank(self):
         """Pieces of a word begin with the blank before it: with one the first word has the tokens it has elsewhere."""
         return ' ' if isinstance(self.tokenizer, tokenizers.BPETokenizer) else ''
 
 
 @dataclasses.dataclass(frozen=True)
-class PairEncoding:
-    """What is decided by the training pairs alone: two vocabularies, or one that both sides share.
+class PairCodec(Codec):
+    """Decided by the training pairs alone: two vocabularies, or one that both sides share.
 
     lowercase: capitals of both sides become small letters.
     """
 
+    kind = 'pairs'
+    tokenizer = None  # there may be two: those of the sides
     source_side: Vocabulary
     target_side: Vocabulary
     lowercase: bool = False
@@ -115,7 +100,11 @@ class PairEncoding:
         """A text as it is read, and as an answer is compared with it."""
         return text.lower() if self.lowercase else text
 
-    def source(self, text):
+    def inputs(self, sequence: str) -> np.ndarray:
+        """The tokens of a source text [S], its tag first where there are tags, the end last."""
+        return self.source(sequence)
+
+    def source(self, text: str) -> np.ndarray:
         """The tokens of a source text [S], its tag first where there are tags, the end last."""
         tags, (tag, rest) = self.source_side.tags, cut_tag(self.clean(text))
         if not tags:
@@ -139,7 +128,7 @@ class PairEncoding:
             raise UserError(f'the answers of the run have no {", ".join(map(repr, unknown))}')
         return tokens
 
-    def text(self, tokens):
+    def text(self, tokens: Iterable[int]) -> str:
         """The text of target tokens, up to their end."""
         return self.target_side.decode(_before_end(tokens))
 
@@ -164,23 +153,20 @@ class PairEncoding:
         """{field of `config.data`: value}: what a run that reads like this says of it."""
         return dict(tokenizer=tokenizers.name_of(self.source_side.tokenizer), shared=self.shared, lowercase=self.lowercase)
 
-    def dumps(self):
+    def state(self) -> dict[str, Any]:
         target = None if self.shared else tokenizers.dumps(self.target_side.tokenizer)
-        return json.dumps(dict(task='translation', source=tokenizers.dumps(self.source_side.tokenizer), target=target,
-                               tags=self.source_side.tags, sentinels=self.source_side.sentinels, lowercase=self.lowercase),
-                          ensure_ascii=False) + '\n'
+        return dict(source=tokenizers.dumps(self.source_side.tokenizer), target=target, tags=self.source_side.tags,
+                    sentinels=self.source_side.sentinels, lowercase=self.lowercase)
 
-
-def loads(text):
-    """The encoding that `dumps` wrote."""
-    saved = json.loads(text)
-    source = Vocabulary(tokenizers.loads(saved['source']), tuple(saved['tags']), saved.get('sentinels', 0))
-    target = Vocabulary(tokenizers.loads(saved['target'])) if saved['target'] else source
-    return PairEncoding(source, target, saved['lowercase'])
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        source = Vocabulary(tokenizers.loads(state['source']), tuple(state['tags']), state.get('sentinels', 0))
+        target = Vocabulary(tokenizers.loads(state['target'])) if state['target'] else source
+        return cls(source, target, state['lowercase'])
 
 
 def learn_pairs(examples, options):
-    """The encoding that training pairs give; options: `config.data`. Tags are learned where every source begins with one."""
+    """The codec that training pairs give; options: `config.data`. Tags are learned where every source begins with one."""
     kind, lowercase = options.tokenizer, options.lowercase
     if kind not in tokenizers.KINDS:
         raise FieldError('data.tokenizer', kind, f'no such tokenizer; {suggestion(kind, tokenizers.KINDS)}')
@@ -192,8 +178,8 @@ def learn_pairs(examples, options):
         sources = [cut_tag(text)[1] for text in sources]
     if options.shared:
         both = Vocabulary(_tokenizer(sources + targets, options), tags)
-        return PairEncoding(both, both, lowercase)
-    return PairEncoding(Vocabulary(_tokenizer(sources, options), tags), Vocabulary(_tokenizer(targets, options)), lowercase)
+        return PairCodec(both, both, lowercase)
+    return PairCodec(Vocabulary(_tokenizer(sources, options), tags), Vocabulary(_tokenizer(targets, options)), lowercase)
 
 
 def cut_tag(text):
@@ -203,10 +189,9 @@ def cut_tag(text):
 
 
 def _tokenizer(texts, options):
-    kind = options.tokenizer
-    if kind in ('char', 'word'):
-        return tokenizers.symbols(kind, texts, options.vocabulary if kind == 'word' else 0)
-    return tokenizers.train(kind, '\n'.join(f' {text}' for text in texts), options.vocabulary)
+    """Pieces are learned with the blank before the first word, with which every text is read."""
+    pieces = options.tokenizer not in ('char', 'word')
+    return learn_tokenizer(options, [f' {text}' for text in texts] if pieces else texts)
 
 
 def _ended(tokens, tag=()):

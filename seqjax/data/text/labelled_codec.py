@@ -1,21 +1,21 @@
-"""How labelled sequences become numbers, and answers become names again. Saved with a run as one JSON file.
+"""The codec of labelled and of masked text: sequences become numbers, and predictions become names again.
 
     token    0         1         2       3     4      ...
     is       padding   unknown   what the tokenizer knows
     marked   padding   unknown   START   END   MASK   what the tokenizer knows
 """
 
+from collections.abc import Iterable
 import dataclasses
-import json
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from seqjax.data.batches.ragged import length_of
 from seqjax.data.readers.examples import TextPair
 from seqjax.data.text import tokenizers
+from seqjax.data.text.codec import NAMES, Codec, WithSpecialTokens, learn_tokenizer
 from seqjax.data.text.marking import marked, shortened
-from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.data.text.word_vectors import load_word_vectors
 from seqjax.errors import FieldError
 from seqjax.special_tokens import MARKED_COUNT, Marks
@@ -23,16 +23,16 @@ from seqjax.tasks import TASKS
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoding:
-    """What is decided by the training examples alone.
+class LabelledCodec(WithSpecialTokens, Codec):
+    """Decided by the training examples alone.
 
-    task: what is answered; '' where sequences can be read, and what is said of them is still to be learned: `with_answers`.
-    tokenizer: of texts or words; None where inputs are frames. spelling: of the characters of words, or None; at most
-    spelling_length of a word are seen. classes: their names. offset, scale: mean and standard deviation of numbers.
-    table: pretrained vectors of the tokens [V, D], or None. marked: rows have marks, see `data.marking`, and none has more
-    than `longest` steps. pairs: a row has two texts.
+    task: its name; '' where its targets are still to be learned: `with_answers`. tokenizer: of texts or words; None where inputs are frames. spelling: of the characters of words, or None;
+    at most spelling_length of a word are seen. classes: their names. offset, scale: mean and standard deviation of numbers.
+    table: pretrained vectors of the tokens [V, D], or None. marked: rows have special tokens around texts, see `data.marking`,
+    and none has more than `longest` positions. pairs: a row has two texts.
     """
 
+    kind = 'labelled'
     task: str
     tokenizer: Any = None
     spelling: Any = None
@@ -46,9 +46,13 @@ class Encoding:
     longest: int = 0
 
     @property
-    def vocabulary(self):
+    def special(self) -> tuple[str, ...]:
+        return NAMES[:MARKED_COUNT if self.marked else 2]
+
+    @property
+    def vocabulary(self) -> int | None:
         """The number of tokens; None where inputs are frames."""
-        return self.tokenizer and self.tokenizer.vocabulary + self._shift
+        return self.tokenizer and self.size
 
     @property
     def marks(self):
@@ -60,15 +64,19 @@ class Encoding:
         """Whether a line that is to be tagged is split at its blanks."""
         return tokenizers.name_of(self.tokenizer) != 'char'
 
-    def tokens(self, sequence):
+    def tokens(self, sequence: str | tuple[str, ...]) -> np.ndarray:
         """The tokens of a text or of words [n], without marks."""
-        tokens = np.concatenate([np.zeros(0, np.int32), *map(self.tokenizer.encode, self._parts(sequence))])
-        return tokens + np.int32(self._shift) * (tokens >= self._own)
+        return np.concatenate([np.zeros(0, np.int32), *map(super().tokens, self._parts(sequence))])
 
-    def name(self, token):
-        """What a token stands for; of a special one its name."""
-        names = dict(zip(self.marks[:self._special], ('<pad>', '<unk>', '<s>', '</s>', '<mask>')))
+    def name(self, token: int) -> str:
+        """The symbol or the piece of a token; the name of a special one."""
+        names = dict(zip(self.marks[:len(self.special)], NAMES))
         return names.get(token) or self.tokenizer.decode([token - self._shift])
+
+    def text(self, tokens: Iterable[int]) -> str:
+        """The text of tokens, without special ones."""
+        special = self.marks[:len(self.special)]
+        return self.tokenizer.decode([token - self._shift for token in map(int, tokens) if token not in special])
 
     def inputs(self, sequence):
         """A text, words, frames or two texts -> tokens [T], frames [T, D], or dict(words=[T], characters=[T, C])."""
@@ -151,30 +159,26 @@ class Encoding:
         return dict(tokenizer=tokenizers.name_of(self.tokenizer), marked=self.marked, spelling=self.spelling_length,
                     **symbols, **(dict(vectors='') if self.table is None else {})) if self.tokenizer else {}
 
-    def dumps(self):
+    def without_answers(self) -> Self:
+        return dataclasses.replace(self, task='', classes=())
+
+    def state(self) -> dict[str, Any]:
         saved = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         for name in ('tokenizer', 'spelling'):
             saved[name] = saved[name] and tokenizers.dumps(saved[name])
-        saved['table'] = None if self.table is None else self.table.shape  # the vectors themselves are parameters by now
-        return json.dumps(saved, ensure_ascii=False) + '\n'
+        return {**saved, 'table': None if self.table is None else self.table.shape}  # its vectors are parameters by now
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        fields = {name: state[name] for name in (field.name for field in dataclasses.fields(cls)) if name in state}
+        for name in ('tokenizer', 'spelling'):
+            fields[name] = state[name] and tokenizers.loads(state[name])
+        table = state['table'] and np.zeros(state['table'], np.float32)
+        return cls(**{**fields, 'table': table, 'classes': tuple(state['classes'])})
 
     @property
     def _task(self):
         return TASKS[self.task]
-
-    @property
-    def _own(self):
-        """A SymbolTokenizer has padding and unknown itself, and they are the same two; bytes and byte pairs have neither."""
-        return 2 if isinstance(self.tokenizer, tokenizers.SymbolTokenizer) else 0
-
-    @property
-    def _special(self):
-        return MARKED_COUNT if self.marked else 2
-
-    @property
-    def _shift(self):
-        """How far the tokens of the tokenizer are moved to make room; a pretrained one has special tokens itself."""
-        return 0 if isinstance(self.tokenizer, PretrainedTokenizer) else self._special - self._own
 
     def _parts(self, sequence):
         """What is tokenized by itself: words in pieces one by one, each with the blank before it; all of anything else."""
@@ -183,65 +187,48 @@ class Encoding:
         return [f' {word}' if i else word for i, word in enumerate(sequence)]
 
 
-def loads(text):
-    """The encoding that `dumps` wrote."""
-    saved = json.loads(text)
-    for name in ('tokenizer', 'spelling'):
-        saved[name] = saved[name] and tokenizers.loads(saved[name])
-    saved['table'] = saved['table'] and np.zeros(saved['table'], np.float32)
-    return Encoding(**{**saved, 'classes': tuple(saved['classes'])})
-
-
 def learn(task, examples, options):
-    """The encoding that training `examples` give; options: `config.data`."""
+    """The codec that training `examples` give; options: `config.data`."""
     _check_sequences(task, examples[0].inputs, options)
     sequences = [text for example in examples for text in _texts(example.inputs)]
-    tokenizer, spelling = _tokenizer(sequences, options), None
+    tokenizer, spelling = None, None
+    if not isinstance(sequences[0], np.ndarray):
+        tokenizer = learn_tokenizer(options, sequences, lowercase=options.lowercase)
     if options.spelling:
         spelling = tokenizers.symbols('char', [word for words in sequences for word in _words(words)], 0)
     table = load_word_vectors(options.vectors, tokenizer.symbols)[0] if options.vectors else None
-    return with_answers(Encoding('', tokenizer, spelling, options.spelling, table=table, marked=options.marked), task, examples,
-                        options)
+    return with_answers(LabelledCodec('', tokenizer, spelling, options.spelling, table=table, marked=options.marked), task,
+                        examples, options)
 
 
-def relearn(how, task, examples, options):
-    """An inherited encoding (see `data.inherited`) with what is to be said of these training examples."""
+def relearn(codec, task, examples, options):
+    """An inherited codec (see `data.inherited`) with the targets of these training examples."""
     _check_sequences(task, examples[0].inputs, options)
-    return with_answers(with_vectors(how, options), task, examples, options)
+    return with_answers(with_vectors(codec, options), task, examples, options)
 
 
-def with_answers(how, task, examples, options):
-    """The encoding with classes, or mean and deviation, from training examples."""
-    how = dataclasses.replace(how, task=task, pairs=isinstance(examples[0].inputs, TextPair))
+def with_answers(codec, task, examples, options):
+    """The codec with classes, or mean and deviation, from training examples."""
+    codec = dataclasses.replace(codec, task=task, pairs=isinstance(examples[0].inputs, TextPair))
     if TASKS[task].target == 'number':
         targets = np.array([example.target for example in examples], np.float64)
-        return dataclasses.replace(how, offset=float(targets.mean()), scale=float(targets.std()) or 1.0)
+        return dataclasses.replace(codec, offset=float(targets.mean()), scale=float(targets.std()) or 1.0)
     labels = [example.target for example in examples]
     names = {label for row in labels for label in row if label is not None} if TASKS[task].per_step else set(labels)
     if len(names) < 2:
         raise FieldError('data.source', options.source,
                          f'has one class, {", ".join(map(repr, names))}; there is nothing to tell apart')
-    return dataclasses.replace(how, classes=tuple(sorted(names)))
+    return dataclasses.replace(codec, classes=tuple(sorted(names)))
 
 
 def with_vectors(saved, options):
-    """The saved encoding with the vectors themselves, of which it keeps the shape: a run may have no parameters yet.
+    """The saved codec with the vectors themselves, of which it keeps the shape: a run may have no parameters yet.
 
     A run that inherits them does, and needs no file.
     """
     if saved.table is None or not options.vectors:
         return saved
     return dataclasses.replace(saved, table=load_word_vectors(options.vectors, saved.tokenizer.symbols)[0])
-
-
-def _tokenizer(sequences, options):
-    kind = options.tokenizer
-    if isinstance(sequences[0], np.ndarray):
-        return None
-    if kind in ('char', 'word'):
-        return tokenizers.symbols(kind, sequences, options.vocabulary if kind == 'word' else 0, options.lowercase)
-    return tokenizers.train(kind, '\n'.join(' '.join(_words(sequence)) if isinstance(sequence, tuple) else sequence
-                                            for sequence in sequences), options.vocabulary)
 
 
 def _texts(sequence):
