@@ -223,7 +223,7 @@ def test_a_config_loads_pairs_and_a_run_keeps_how(tmp_path):
     assert [len(made.rows[part]) for part in COUNTS] == list(COUNTS.values()) and made.codec.shared
     assert list(zip(*made.texts('test'))) == pairs(examples().test)
     config.data.vocabulary = 7  # what a run began with counts
-    assert data.load(config.data, 'translation', made.files().get).facts()['sha256'] == made.facts()['sha256']
+    assert data.load(config.data, 'translation', data.saved_codec(made.files().get)).facts()['sha256'] == made.facts()['sha256']
     config.data.shared = False
     with pytest.raises(FieldError, match='data.shared=False: the run that this one starts from has True; write that'):
-        data.load(config.data, 'translation', made.files().get)
+        data.load(config.data, 'translation', data.saved_codec(made.files().get))

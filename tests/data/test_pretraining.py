@@ -23,7 +23,7 @@ def text(tmp_path_factory):
     return write_text(tmp_path_factory.mktemp('text') / 'words.txt', 6000)
 
 
-def load(path, task, saved=lambda name: None, **changed):
+def load(path, task, saved=None, **changed):
     config = tiny_config('reader', data=dict(source=f'file:{path}', sequence_length=T, **changed))
     return data.load(config.data, task, saved)
 
@@ -169,7 +169,7 @@ def test_what_the_data_decides_about_a_model(text):
 @pytest.mark.parametrize('tokenizer', ['char', 'bpe'])
 def test_a_run_that_starts_again_reads_the_same(text, task, changed, tokenizer):
     made = load(text, task, tokenizer=tokenizer, vocabulary=300, **changed)
-    again = load(text, task, made.files().get, tokenizer=tokenizer, vocabulary=300, **changed)
+    again = load(text, task, data.saved_codec(made.files().get), tokenizer=tokenizer, vocabulary=300, **changed)
     assert again.facts() == made.facts() and again.files() == made.files()
     assert same(made.training_batches(batch_size=2, seed=0)[5], again.training_batches(batch_size=2, seed=0)[5])
 

@@ -1,6 +1,5 @@
 """Tokenizers of runs as files of Hugging Face's: transformers gives the numbers that the run gives, of any text."""
 
-import importlib
 import json
 import random
 
@@ -9,7 +8,7 @@ import pytest
 
 from seqjax import interop, runs
 from seqjax.data.text import tokenizers
-from seqjax.data import LabelledCodec
+from seqjax.data import LabelledCodec, TextCodec
 from seqjax.data.text.pair_codec import PairCodec, Vocabulary
 from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.errors import UserError
@@ -96,8 +95,8 @@ def test_a_run_is_written_with_its_tokenizer(tmp_path, monkeypatch):
     np.testing.assert_allclose(logits, model.apply({'params': params}, inputs['input_ids'].numpy()), atol=1e-4)
     assert sorted(each.name for each in path.iterdir()) == ['config.json', 'model.safetensors', 'tokenizer.json',
                                                             'tokenizer_config.json']
-    monkeypatch.setattr(importlib.import_module('seqjax.modes.hugging_face'), '_reads',
-                        lambda run: tokenizers.symbols('word', ['a'], lowercase=True))
+    words = tokenizers.symbols('word', [tuple(map(str, range(298)))], lowercase=True)
+    monkeypatch.setattr(runs.RunDirectory, 'codec', lambda run: TextCodec(words, 16))
     write_hugging_face(config, tmp_path / 'run', report=said.append)
     assert sorted(each.name for each in path.iterdir()) == ['config.json', 'model.safetensors']
     assert said == ['without a tokenizer, which transformers cannot have exactly as it is: it makes capitals small as Python '

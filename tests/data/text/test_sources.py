@@ -90,5 +90,5 @@ def test_characters_that_only_the_held_out_part_has_are_known(tmp_path):
 def test_a_saved_tokenizer_is_used_and_not_made_anew(tmp_path):
     (tmp_path / 'text.txt').write_text('ba' * 50)
     options = tiny_config(data=dict(source=f'file:{tmp_path / "text.txt"}', tokenizer='char')).data
-    corpus = data.load_corpus(options, data.CharTokenizer('Aabc'))
+    corpus = data.load_corpus(options, data.TextCodec(data.CharTokenizer('Aabc'), 8))
     assert corpus.train[:2].tolist() == [2, 1]

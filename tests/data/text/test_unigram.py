@@ -153,13 +153,13 @@ def test_sentinels_are_read_and_written(tmp_path):
 def test_a_run_that_starts_again_reads_the_same(task, tmp_path):
     options = options_of(write_text(tmp_path / 'text.txt', 3000), task)
     made = data.load(options, task)
-    again = data.load(options, task, made.files().get)
-    inherited = data.load(options, task, data.inherited(made.files().get, task))
+    again = data.load(options, task, data.saved_codec(made.files().get))
+    inherited = data.load(options, task, data.inherited(made.codec, task))
     assert again.files() == inherited.files() == made.files() and again.facts() == made.facts()
     wrong = options.copy_and_resolve_references()
     wrong.tokenizer = 'bpe'
     with pytest.raises(FieldError, match="data.tokenizer='bpe': the run that this one starts from has 'unigram'; write that"):
-        data.load(wrong, task, made.files().get)
+        data.load(wrong, task, data.saved_codec(made.files().get))
 
 
 def test_a_word_in_pieces_has_its_label_at_the_first():
