@@ -14,8 +14,8 @@ from seqjax.errors import FieldError
 
 OLD = json.loads(pathlib.Path(__file__).with_name('codecs_of_older_runs.json').read_text('utf-8'))  # written at 17184a0
 MADE = {'text': (TextCodec(CharTokenizer(' abc'), 8), 'ab cab'),
-        'labelled': (LabelledCodec('class', CharTokenizer(' abc'), classes=('x', 'y')), Example('ab', 'y')),
-        'marked': (LabelledCodec('class', CharTokenizer(' abc'), classes=('x', 'y'), marked=True), Example('ab', 'y')),
+        'labelled': (LabelledCodec('classification', CharTokenizer(' abc'), classes=('x', 'y')), Example('ab', 'y')),
+        'marked': (LabelledCodec('classification', CharTokenizer(' abc'), classes=('x', 'y'), marked=True), Example('ab', 'y')),
         'pairs': (PairCodec(*[Vocabulary(CharTokenizer(' abc'))] * 2), Example('ab', 'ba'))}
 
 
@@ -28,7 +28,7 @@ def test_files_of_older_runs_give_the_same_numbers(name):
     assert (numbers['words'] if isinstance(numbers, dict) else numbers).tolist() == old['tokens']
     if 'target_tokens' in old:
         assert codec.target(dict(pairs='un', spans='b')[name]).tolist() == old['target_tokens']
-    assert getattr(codec, 'target', None) == old['target'] if 'target' in old else codec.kind in ('text', 'pairs')
+    assert getattr(codec, 'task', None) == (json.loads(old['text'])['task'] if 'target' in old else None)
     assert data.load_codec(codec.dumps()).dumps() == codec.dumps()
 
 
