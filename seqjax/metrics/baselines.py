@@ -1,9 +1,9 @@
 """What counting and a linear map get right: the scores that a network has to beat, from the same rows.
 
-    classification   always the most frequent class; multinomial naive Bayes on how often each token occurs
-    tagging          always the most frequent label; the most frequent label of each token
-    regression       ridge regression on one-hot features, a feature for every token at every place; none where training
-                     rows have more than MOST_FEATURES, for which it takes too long
+    class     always the most frequent class; multinomial naive Bayes on how often each token occurs
+    labels    always the most frequent label; the most frequent label of each token
+    number    ridge regression on one-hot features, a feature for every token at every place; none where training rows have
+              more than MOST_FEATURES, for which it takes too long
 
 All are fitted to the training rows. The strength of the ridge is the one with the best Spearman correlation on the
 validation rows. Rows: what `data.LabelledCodec.row` returns; frames have no tokens to count, and get the most frequent class
@@ -18,9 +18,14 @@ STRENGTHS = 10.0 ** np.arange(-3, 5)
 MOST_FEATURES = 5000
 
 
-def baseline_scores(task, rows):
-    """{'eval/majority_accuracy': ..., 'test/ridge_spearman': ...} for the rows {'train': [...], 'validation': [...], ...}."""
-    fit = dict(classification=_classification, tagging=_tagging, regression=_regression)[task]
+def baseline_scores(target, rows):
+    """{'eval/majority_accuracy': ..., 'test/ridge_spearman': ...} for the rows {'train': [...], 'validation': [...], ...}.
+
+    target: of a row, a 'class', 'labels' or a 'number'; '' for no baseline.
+    """
+    if not target:
+        return {}
+    fit = {'class': _classification, 'labels': _tagging, 'number': _regression}[target]
     splits = dict(eval=rows['validation'], test=rows['test'])
     return {f'{name}/{score}': value for name, split in splits.items() if split
             for score, value in fit(rows['train'], rows['validation'], split).items()}

@@ -26,6 +26,7 @@ class Classification(Task):
 
     data: ClassVar[str] = 'labelled'
     target: ClassVar[str] = 'class'
+    baseline: ClassVar[str] = 'class'
     output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'nats per sequence'
     answer: ClassVar[str] = 'label'

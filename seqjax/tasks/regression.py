@@ -25,6 +25,7 @@ class Regression(Task):
 
     data: ClassVar[str] = 'labelled'
     target: ClassVar[str] = 'number'
+    baseline: ClassVar[str] = 'number'
     output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'mean squared error'
     answer: ClassVar[str] = 'prediction'

@@ -27,6 +27,7 @@ class Tagging(Task):
 
     data: ClassVar[str] = 'labelled'
     target: ClassVar[str] = 'labels'
+    baseline: ClassVar[str] = 'labels'
     output_kind: ClassVar[str] = 'position'
     unit: ClassVar[str] = 'nats per step'
     per_step: ClassVar[bool] = True

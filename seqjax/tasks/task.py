@@ -51,6 +51,7 @@ class Task:
         per_step: there is a label for every position.
         answer: what a prediction is called in --mode=predict; '' where there is none.
         fields: of `config.train`, that are for this task.
+        baseline: the `metrics.baseline_scores` that are reported beside its own; '' for none.
     """
 
     model: linen.Module
@@ -64,6 +65,7 @@ class Task:
     per_step: ClassVar[bool] = False
     answer: ClassVar[str] = ''
     fields: ClassVar[tuple[str, ...]] = ()
+    baseline: ClassVar[str] = ''
 
     # -------------------------------------------------------------------------------------------- asked of the class
 
@@ -103,11 +105,6 @@ class Task:
         return options['max_length']
 
     # ------------------------------------------------------------------------------------------------- asked of a task
-
-    @property
-    def compares_rows(self) -> bool:
-        """Whether the loss is one over pairs of rows of the global batch."""
-        return hasattr(self, 'represent')
 
     def __call__(self, params: Any, batch: dict, key: jax.Array | None = None) -> Sums:
         return self.pair_loss(params, self.represent(params, batch, key), batch)

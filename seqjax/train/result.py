@@ -6,7 +6,6 @@ import platform
 
 import jax
 
-from seqjax import config as configs
 from seqjax import data
 from seqjax.analysis.cost.flops import jaxpr_flops
 from seqjax.errors import UserError
@@ -25,8 +24,7 @@ def final_numbers(config, run, parts, recorder, train_step, patience, step, skip
     speed = measured or before.get('tokens_per_second', 0.0)
     flops = _flops(train_step) or before.get('flops_per_step')
     rates = _compute_speed(config, parts, measured, flops, before)
-    labelled = isinstance(parts.dataset, data.Labelled)
-    simple = jsonable(baseline_scores(configs.task_name(config), parts.dataset.rows)) if labelled else {}
+    simple = jsonable(baseline_scores(parts.task.baseline, parts.dataset.rows)) if isinstance(parts.dataset, data.Labelled) else {}
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
     best_step, best_value = patience.best()
     return {**newest, **signatures(run), **simple, 'steps': min(step, config.train.steps), 'skipped': skipped,

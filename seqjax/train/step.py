@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from seqjax.params import freezing
+from seqjax.train.pair_loss import collect, deal, pair_gradients, pair_sums
 
 
 def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, axis_name=None, frozen=(),
@@ -18,7 +19,8 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
     leaves parameters, moments, average and carried state untouched. `axis_name` is the mapped axis under pmap.
 
     frozen: patterns over the paths of parameters that go past all of it, see `freezing`; the optimizer knows only the
-    others. merge: what the task is given of the parameters, see `train.parameters`.
+    others. merge: what the task is given of the parameters, see `train.parameters`. A task that compares rows with one another
+    is given all rows of the global batch, see `pair_loss`.
     """
     def train_step(state, batch):
         key = jax.random.fold_in(jax.random.key(seed), state.step)
@@ -29,12 +31,18 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
             key = jax.random.fold_in(key, first_row)
         trained, kept = freezing.split(state.params, frozen)
         average, kept_average = freezing.split(state.ema, frozen)
-        run = functools.partial(_run, task.at(state.step), lambda trained: merge(freezing.join(trained, kept)))
-        sums, gradients, carry = _summed_gradients(run, trained, batch, state.carry, key, accumulate)
-        trace = fingerprint(batch, first_row)
-        if axis_name:
-            sums = sums.over_devices(axis_name)
-            gradients, trace = jax.lax.psum((gradients, trace), axis_name)
+        asked, whole = task.at(state.step), lambda trained: merge(freezing.join(trained, kept))
+        if hasattr(task, 'represent'):
+            sums, gradients = pair_gradients(asked, whole, trained, batch, key, accumulate=accumulate, axis_name=axis_name)
+            carry, trace = None, fingerprint(batch, first_row)
+            trace = jax.lax.psum(trace, axis_name) if axis_name else trace
+        else:
+            run = functools.partial(_run, asked, whole)
+            sums, gradients, carry = _summed_gradients(run, trained, batch, state.carry, key, accumulate)
+            trace = fingerprint(batch, first_row)
+            if axis_name:
+                sums = sums.over_devices(axis_name)
+                gradients, trace = jax.lax.psum((gradients, trace), axis_name)
         gradients = jax.tree.map(lambda g: g / sums.weight, gradients)
         norm = optax.tree.norm(gradients)
         with jax.numpy_dtype_promotion('standard'):  # optax mixes integers and floats, and a caller may be strict
@@ -61,6 +69,8 @@ def make_eval_step(task, *, axis_name=None, merge=lambda params: params):
     merge: what the task is given of them, see `train.parameters`.
     """
     def eval_step(state, batch):
+        if hasattr(task, 'represent'):
+            return None, pair_sums(task, merge(state.best_params), batch, axis_name)
         sums, carry = _run(task, merge, state.best_params, batch, state.carry)
         return carry, sums.over_devices(axis_name) if axis_name else sums
 
@@ -86,10 +96,7 @@ def _summed_gradients(run, params, batch, carry, key, accumulate):
     if accumulate == 1:
         (sums, gradients), carry = one(batch, carry, key)
         return sums, gradients, carry
-    # Rows are dealt out like cards: a device that holds consecutive rows has some of every micro-batch.
-    deal = lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1)
-    collect = lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
-    dealt = (*jax.tree.map(deal, (batch, carry)), jax.random.split(key, accumulate))
+    dealt = (*deal((batch, carry), accumulate), jax.random.split(key, accumulate))
     totals, _ = jax.eval_shape(one, *jax.tree.map(lambda x: x[0], dealt))
 
     def add(total, now):
@@ -97,7 +104,7 @@ def _summed_gradients(run, params, batch, carry, key, accumulate):
         return jax.tree.map(jnp.add, total, added), carry
 
     (sums, gradients), carry = jax.lax.scan(add, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), totals), dealt)
-    return sums, gradients, jax.tree.map(collect, carry)
+    return sums, gradients, collect(carry)
 
 
 def fingerprint(batch, first_row):

@@ -33,7 +33,7 @@ def test_naive_bayes_by_hand():
     # [3]: 0 with 4/6 2/9 = 0.148 over 2/6 2/8 = 0.083. [3, 4]: 1 with 0.031 over 0.016. [4]: 1 with 0.125 over 0.074.
     # Nothing at all: the prior, 0. Five times 3: 0 with 3.6e-4 over 3.3e-4; six times: 1 with 8.14e-5 over 8.03e-5.
     rows = classified(([3], 0), ([3, 4], 1), ([4], 0), ([], 0), ([3] * 5, 0), ([3] * 6, 1))
-    found = baseline_scores('classification', dict(train=train, validation=rows, test=[]))
+    found = baseline_scores('class', dict(train=train, validation=rows, test=[]))
     assert found == {'eval/majority_accuracy': 4 / 6, 'eval/naive_bayes_accuracy': 5 / 6}
 
 
@@ -42,7 +42,7 @@ def test_naive_bayes_is_a_loop_over_tokens():
     draw = lambda count: classified(*((rng.integers(2 + target, 9 + target, rng.integers(0, 6)), target)
                                       for target in rng.choice(3, count, p=(0.5, 0.3, 0.2))))
     rows = dict(train=draw(40), validation=draw(30), test=draw(20))
-    found = baseline_scores('classification', rows)
+    found = baseline_scores('class', rows)
     V = 1 + max(int(token) for split in rows.values() for row in split for token in row['inputs'])
     for name, split in (('eval', rows['validation']), ('test', rows['test'])):
         seen = 1 + max(int(token) for row in (*rows['train'], *split) for token in row['inputs'])
@@ -65,7 +65,7 @@ def test_the_most_frequent_label_of_a_token_and_of_all():
     train = tagged(([2, 3, 4], [1, 0, 1]), ([2, 3], [2, 0]), ([2, 4, 3], [2, 1, None]), ([5, 5, 5], [None, 2, 2]))
     # Labels: 0 twice, 1 three times, 2 four times. Of token 2: 2, of 3: 0, of 4: 1, of 5: 2, of any other: 2.
     rows = tagged(([2, 3, 4], [2, 0, 0]), ([7, 4, 5], [2, None, 0]))
-    found = baseline_scores('tagging', dict(train=train, validation=train, test=rows))
+    found = baseline_scores('labels', dict(train=train, validation=train, test=rows))
     assert found['test/majority_accuracy'] == 2 / 5
     assert found['test/most_frequent_label_accuracy'] == 3 / 5
     assert found['eval/most_frequent_label_accuracy'] == 8 / 9
@@ -76,17 +76,17 @@ def test_words_are_counted_where_they_are_spelled_too():
     train, rows = classified(([2, 2], 0), ([3], 1), ([3, 4], 1)), classified(([2], 0), ([4], 1), ([3], 0))
     plain = dict(train=train, validation=rows, test=rows)
     spelled = {split: [{**row, 'inputs': spelling(row['inputs'])} for row in rows] for split, rows in plain.items()}
-    assert baseline_scores('classification', spelled) == baseline_scores('classification', plain)
+    assert baseline_scores('class', spelled) == baseline_scores('class', plain)
 
 
 def test_frames_have_no_tokens_to_count():
     rng = np.random.default_rng(0)
     frames = lambda rows: [{**row, 'inputs': rng.normal(size=(len(row['inputs']), 3))} for row in rows]
     rows = frames(classified(([2, 2], 0), ([3], 1), ([3, 4], 1)))
-    assert baseline_scores('classification', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
+    assert baseline_scores('class', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
     rows = frames(tagged(([2, 2], [0, 1]), ([3], [1])))
-    assert baseline_scores('tagging', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
-    assert baseline_scores('regression', dict(train=rows, validation=rows, test=[])) == {}
+    assert baseline_scores('labels', dict(train=rows, validation=rows, test=[])) == {'eval/majority_accuracy': 2 / 3}
+    assert baseline_scores('number', dict(train=rows, validation=rows, test=[])) == {}
 
 
 # ------------------------------------------------------------------------------------------------ ridge
@@ -127,7 +127,7 @@ def test_ridge_is_the_direct_solution_and_that_of_sklearn(strength, monkeypatch)
     linear_model = pytest.importorskip('sklearn.linear_model')
     train, validation, test = measured(60, 0), measured(20, 1), measured(25, 2)
     monkeypatch.setattr(baselines, 'STRENGTHS', [strength])
-    found = baseline_scores('regression', dict(train=train, validation=validation, test=test))
+    found = baseline_scores('number', dict(train=train, validation=validation, test=test))
     for name, rows in (('eval', validation), ('test', test)):
         truth = [row['targets'] for row in rows]
         direct = answers_of_ridge(train, rows, strength)
@@ -139,7 +139,7 @@ def test_ridge_is_the_direct_solution_and_that_of_sklearn(strength, monkeypatch)
 
 def test_the_strength_is_the_best_one_on_the_validation_rows(monkeypatch):
     train, validation, test = measured(25, 0, noise=2), measured(40, 1, noise=2), measured(40, 2, noise=2)
-    found = baseline_scores('regression', dict(train=train, validation=validation, test=test))
+    found = baseline_scores('number', dict(train=train, validation=validation, test=test))
     score = lambda rows, strength: scipy.stats.spearmanr(answers_of_ridge(train, rows, strength),
                                                          [row['targets'] for row in rows]).statistic
     on_validation = [score(validation, strength) for strength in baselines.STRENGTHS]
@@ -152,4 +152,4 @@ def test_the_strength_is_the_best_one_on_the_validation_rows(monkeypatch):
 def test_too_many_features_are_not_waited_for(monkeypatch):
     rows = measured(30, 0)
     monkeypatch.setattr(baselines, 'MOST_FEATURES', 10)
-    assert baseline_scores('regression', dict(train=rows, validation=rows, test=rows)) == {}
+    assert baseline_scores('number', dict(train=rows, validation=rows, test=rows)) == {}

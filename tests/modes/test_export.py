@@ -15,7 +15,8 @@ from seqjax import interop, train
 from seqjax.errors import FieldError, UserError
 from seqjax.interop import exported
 from seqjax.modes.eval import load_model
-from seqjax.modes.export import PLATFORMS, Call, Input, export_run, lower, make_call
+from seqjax.modes.export import PLATFORMS, Call, export_run, lower, make_call
+from seqjax.tasks import Input
 from seqjax.params import paths
 from seqjax.runs import RunDirectory
 from tests.labelled_files import labelled_config, untrained_run, write_labelled

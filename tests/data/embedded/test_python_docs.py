@@ -79,7 +79,7 @@ def test_the_seed_mixes_and_deals_out(made):
 def test_counting_words_does_not_help(made):
     options = tiny_config('reader', data=dict(source='python_docs', tokenizer='word', marked=True, vocabulary=4000)).data
     rows = load_labelled(made, 'classification', options).rows
-    scores = baseline_scores('classification', rows)
+    scores = baseline_scores('class', rows)
     assert scores['eval/majority_accuracy'] == scores['test/majority_accuracy'] == 0.5
     assert abs(scores['eval/naive_bayes_accuracy'] - 0.5) < 0.02 and abs(scores['test/naive_bayes_accuracy'] - 0.5) < 0.02
 
