@@ -169,7 +169,7 @@ def _check_task(config):
     if config.train.xray_every and not models.is_recurrent(name, config.model):
         raise FieldError('config.train.xray_every', config.train.xray_every,
                          f'{name!r} has no recurrent layer to look into; set it to 0')
-    if config.data.carry and config.data.source in data.GENERATORS:
+    if config.data.carry and data.is_endless(config.data.source):
         raise FieldError('config.data.carry', True,
                          f'rows of {config.data.source!r} do not go on from one another; set it to false')
     if config.data.carry and name not in models.CARRYING:
@@ -180,7 +180,7 @@ def _check_task(config):
 def _check_labelled(config):
     """What concerns words and documents must fit the task and the model."""
     options = config.data
-    kind = 'generated' if options.source in data.GENERATORS else task_of(config).data
+    kind = 'generated' if data.is_endless(options.source) else task_of(config).data
     for field, kinds, meaning in (('spelling', ('labelled',), 'of labelled words'),
                                   ('vectors', ('labelled',), 'of labelled words'),
                                   ('max_length', ('labelled', 'pairs'), 'of labelled sequences'),

@@ -5,14 +5,15 @@ from seqjax.data.batches.ragged import Ragged, bucket_lengths, efficiency, plan_
 from seqjax.data.batches.streams import evaluation_streams, training_streams
 from seqjax.data.batches.windows import Windows, evaluation_batches, prefetched, training_batches
 from seqjax.data.corpus import Corpus, load_corpus
-from seqjax.data.embedded.synthetic import GENERATORS, Synthetic
+from seqjax.data.embedded.synthetic import Synthetic
 from seqjax.data.labelled import Labelled, load_labelled
-from seqjax.data.loading import EMBEDDED, check_task, default_task, load, load_examples
+from seqjax.data.loading import check_task, default_task, load, load_examples
 from seqjax.data.pairs import Pairs, load_pairs
 from seqjax.data.pretraining import Pretraining, load_pretraining
 from seqjax.data.readers.examples import Example, Examples, TextPair
 from seqjax.data.readers.files import read_examples
 from seqjax.data.readers.tfds import Text
+from seqjax.data.sources import SOURCES, Made, is_endless, made_for
 from seqjax.data.text.codec import Codec, TextCodec
 from seqjax.data.text.codecs import CODECS, load_codec, saved_codec
 from seqjax.data.text.inheritance import inherited
@@ -22,10 +23,10 @@ from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.data.text.sources import load_text
 from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer, UnigramTokenizer
 
-__all__ = ['BPETokenizer', 'ByteTokenizer', 'CODECS', 'CharTokenizer', 'Codec', 'Corpus', 'Documents', 'EMBEDDED', 'Example',
-           'Examples', 'GENERATORS', 'Labelled', 'LabelledCodec', 'Packed', 'PairCodec', 'Pairs', 'PretrainedTokenizer', 'Pretraining',
-           'Ragged', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextCodec', 'TextPair', 'UnigramTokenizer', 'Windows', 'bucket_lengths',
+__all__ = ['BPETokenizer', 'ByteTokenizer', 'CODECS', 'CharTokenizer', 'Codec', 'Corpus', 'Documents', 'Example',
+           'Examples', 'Labelled', 'LabelledCodec', 'Packed', 'PairCodec', 'Pairs', 'PretrainedTokenizer', 'Pretraining',
+           'Ragged', 'Made', 'SOURCES', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextCodec', 'TextPair', 'UnigramTokenizer', 'Windows', 'bucket_lengths',
            'check_task', 'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'inherited', 'load',
            'load_codec', 'load_corpus', 'load_examples', 'load_labelled',
-           'load_pairs', 'load_pretraining', 'load_text', 'pack', 'plan_buckets', 'prefetched', 'read_examples', 'saved_codec',
+           'is_endless', 'load_pairs', 'load_pretraining', 'load_text', 'made_for', 'pack', 'plan_buckets', 'prefetched', 'read_examples', 'saved_codec',
            'training_batches', 'training_streams']

@@ -9,11 +9,11 @@ import functools
 import hashlib
 from typing import Any
 
-import grain
 import jax
 import numpy as np
 
 from seqjax.data.batches.packing import split_documents
+from seqjax.data.batches.per_process import evaluated, per_process, shuffled
 from seqjax.data.corpus import SEPARATORS
 from seqjax.data.text.codec import learn_tokenizer
 from seqjax.data.text.codecs import FILE
@@ -103,22 +103,18 @@ class Pretraining:
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         texts = self.texts['train']
-        epochs = 2 ** 62 // len(texts)  # as good as endless
-        rows = grain.MapDataset.range(len(texts)).seed(seed).shuffle().repeat(epochs).random_map(
-            lambda i, rng: self._row(texts.drawn, int(i), rng))
-        return rows.batch(batch_size // processes)[process::processes]
+        rows = shuffled(len(texts), seed).random_map(lambda i, rng: self._row(texts.drawn, int(i), rng))
+        return per_process(rows, batch_size, process, processes)
 
     def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
         """Every piece of the held-out text once, the last batch filled up with rows of zeros."""
         texts = self.texts[split]
 
         def row(i):
-            made = self._row(texts.fixed, min(int(i), len(texts) - 1), np.random.default_rng((EVALUATION_SEED, int(i))))
+            made = self._row(texts.fixed, min(i, len(texts) - 1), np.random.default_rng((EVALUATION_SEED, i)))
             return made if i < len(texts) else jax.tree.map(np.zeros_like, made)
 
-        rows = grain.MapDataset.range(len(texts) + -len(texts) % batch_size).map(row)
-        batches = rows.batch(batch_size // processes)[process::processes]
-        return batches[:limit] if limit else batches
+        return evaluated(row, len(texts), batch_size, limit, process, processes)
 
     def sample(self):
         """A batch of one row."""

@@ -23,7 +23,7 @@ KEPT = 50                      # units in cells.json, the best ones; cells.npz h
 
 def find_cells(config, workdir, checkpoint='latest'):
     """Finds the units that follow a feature of the held-out text, writes workdir/cells/ and returns (table, findings)."""
-    if config.data.source in data.GENERATORS or not configs.task_of(config).writes:
+    if data.is_endless(config.data.source) or not configs.task_of(config).writes:
         raise UserError(f'--mode=cells: the run reads {config.data.source!r} for {configs.task_name(config)}; choose the '
                         '--workdir of a language model of text')
     run, parts, step, params = open_recurrent('cells', config, workdir, checkpoint)

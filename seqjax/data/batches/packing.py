@@ -10,9 +10,9 @@ padding.
 import dataclasses
 import functools
 
-import grain
 import numpy as np
 
+from seqjax.data.batches.per_process import evaluated, per_process, shuffled
 from seqjax.data.batches.ragged import empty
 
 
@@ -61,15 +61,11 @@ class Packed:
 
         Every epoch has every row once, in an order of its own.
         """
-        epochs = 2 ** 62 // len(self.rows)  # as good as endless
-        rows = grain.MapDataset.range(len(self.rows)).seed(seed).shuffle().repeat(epochs)
-        return self._batches(rows, process, processes)
+        return per_process(shuffled(len(self.rows), seed).map(self.row), self.batch_size, process, processes)
 
     def evaluation(self, limit=0, process=0, processes=1):
         """Every row once, the last batch filled up with empty ones. `limit` > 0 stops after so many batches."""
-        rows = grain.MapDataset.range(len(self.rows) + -len(self.rows) % self.batch_size)
-        batches = self._batches(rows, process, processes)
-        return batches[:limit] if limit else batches
+        return evaluated(self.row, len(self.rows), self.batch_size, limit, process, processes)
 
     @functools.cached_property
     def rows(self):
@@ -87,9 +83,6 @@ class Packed:
         segments = np.repeat(np.arange(1, len(numbers) + 1, dtype=np.int32), self.lengths[numbers])
         parts = [self.sequence(n) for n in numbers] or [empty(self.sequence(0))]
         return {**_joined(parts, self.row_length), 'segments': filled(segments, self.row_length)}
-
-    def _batches(self, rows, process, processes):
-        return rows.map(self.row).batch(self.batch_size // processes)[process::processes]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

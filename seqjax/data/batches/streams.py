@@ -8,6 +8,7 @@ backpropagation through time (Williams & Peng 1990), with the state carried on a
 import grain
 import numpy as np
 
+from seqjax.data.batches.per_process import ENDLESS, evaluated, per_process
 from seqjax.data.batches.windows import Windows, check_length
 from seqjax.errors import FieldError
 
@@ -32,7 +33,7 @@ def training_streams(tokens, *, batch_size, sequence_length, seed, process=0, pr
         offset = np.random.default_rng((seed, epoch)).integers(predictions - windows * sequence_length + 1)
         return {**text.at(b * predictions + offset + window * sequence_length), 'starts': np.float32(window == 0)}
 
-    return grain.MapDataset.range(2 ** 62).map(row).batch(batch_size // processes)[process::processes]
+    return per_process(grain.MapDataset.range(ENDLESS).map(row), batch_size, process, processes)
 
 
 def evaluation_streams(tokens, *, batch_size, sequence_length, limit=0, process=0, processes=1):
@@ -43,7 +44,7 @@ def evaluation_streams(tokens, *, batch_size, sequence_length, limit=0, process=
     predictions = -(-total // batch_size)  # of one stream; the last may have fewer
 
     def row(i):
-        step, b = divmod(int(i), batch_size)
+        step, b = divmod(i, batch_size)
         start, end = b * predictions + step * T, min((b + 1) * predictions, total)
         window = tokens[start:max(start, min(start + T, end)) + 1]
         counted = max(0, len(window) - 1)
@@ -52,6 +53,4 @@ def evaluation_streams(tokens, *, batch_size, sequence_length, limit=0, process=
         return dict(inputs=filled[:-1], targets=filled[1:], weights=(np.arange(T) < counted).astype(np.float32),
                     starts=np.float32(step == 0))
 
-    rows = -(-predictions // T) * batch_size
-    batches = grain.MapDataset.range(rows).map(row).batch(batch_size // processes)[process::processes]
-    return batches[:limit] if limit else batches
+    return evaluated(row, -(-predictions // T) * batch_size, batch_size, limit, process, processes)

@@ -10,6 +10,7 @@ import dataclasses
 import grain
 import numpy as np
 
+from seqjax.data.batches.per_process import evaluated, per_process, shuffled
 from seqjax.errors import FieldError
 
 
@@ -40,9 +41,7 @@ def training_batches(tokens, *, batch_size, sequence_length, seed, process=0, pr
     """An endless grain dataset: element `step` is this process's rows of the global batch of that step."""
     windows = Windows(tokens, sequence_length)
     check_length(windows, 'training')
-    epochs = 2 ** 62 // len(windows)  # as good as endless; grain's own endless overflows in batches of one row
-    rows = grain.MapDataset.range(len(windows)).seed(seed).shuffle().repeat(epochs).random_map(windows.shifted)
-    return rows.batch(batch_size // processes)[process::processes]
+    return per_process(shuffled(len(windows), seed).random_map(windows.shifted), batch_size, process, processes)
 
 
 def evaluation_batches(tokens, *, batch_size, sequence_length, limit=0, process=0, processes=1):
@@ -59,10 +58,7 @@ def evaluation_batches(tokens, *, batch_size, sequence_length, limit=0, process=
         window = windows.at(predictions - sequence_length)
         return {**window, 'weights': (np.arange(sequence_length) >= sequence_length - counted).astype(np.float32)}
 
-    rows = -(-predictions // sequence_length)
-    rows += -rows % batch_size
-    batches = grain.MapDataset.range(rows).map(row).batch(batch_size // processes)[process::processes]
-    return batches[:limit] if limit else batches
+    return evaluated(row, -(-predictions // sequence_length), batch_size, limit, process, processes)
 
 
 def prefetched(dataset, first_step=0):

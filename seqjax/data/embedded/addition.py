@@ -13,9 +13,9 @@ from seqjax.data.readers.examples import Example, Examples
 TRAIN, HELD_OUT, DIGITS = 200_000, 1_000, 3
 
 
-def addition_examples(task, *, held_out, seed):
+def addition_examples(task, *, seed):
     """Different sums, drawn and dealt out by `seed`; of validation and test sums HELD_OUT each."""
-    del task, held_out  # one task, and parts of these sizes
+    del task  # one task, and parts of these sizes
     rng = np.random.default_rng(seed)
     numbers = np.empty((0, 2), int)
     while len(numbers) < TRAIN + 2 * HELD_OUT:

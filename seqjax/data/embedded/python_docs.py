@@ -29,9 +29,9 @@ PACKAGES = ('asyncio', 'collections', 'concurrent', 'ctypes', 'email', 'html', '
             'multiprocessing', 'unittest', 'urllib', 'wsgiref', 'xml', 'xmlrpc', 'zoneinfo')  # in every version of Python
 
 
-def python_doc_examples(task, *, held_out, seed):
+def python_doc_examples(task, *, seed):
     """Pairs of a function and a sentence, 'yes' or 'no'; `seed` mixes the sentences and deals out the modules of packages."""
-    del task, held_out  # one task, and the parts are what they are
+    del task  # one task, and the parts are what they are
     rng, root = random.Random(seed), pathlib.Path(sysconfig.get_path('stdlib'))
     inside = [path for package in PACKAGES for path in sorted((root / package).rglob('*.py'))
               if 'test' not in path.relative_to(root).parts]

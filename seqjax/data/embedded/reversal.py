@@ -17,9 +17,9 @@ from seqjax.errors import FieldError
 TRAIN, HELD_OUT = 200_000, 1_000
 
 
-def reversal_examples(task, *, held_out, seed, length):
+def reversal_examples(task, *, seed, length):
     """Strings of up to `length` letters, drawn by `seed`; of validation and test strings HELD_OUT each."""
-    del task, held_out  # one task, and parts of these sizes
+    del task  # one task, and parts of these sizes
     strings = sum(len(string.ascii_lowercase) ** letters for letters in range(1, length + 1))
     if strings < 2 * HELD_OUT:
         raise FieldError('data.sequence_length', length, f'there are {strings} strings of so few letters, and {2 * HELD_OUT:,} are '

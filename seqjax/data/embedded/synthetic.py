@@ -13,6 +13,8 @@ import hashlib
 import grain
 import numpy as np
 
+from seqjax.data.batches.per_process import ENDLESS, evaluated, per_process
+
 TRAINING, HELD_OUT = 0, 1  # streams; no seed of one gives a row of the other
 RECALLED, LETTERS = 10, 8  # of the copy task
 BLANK, DELIMITER = LETTERS, LETTERS + 1
@@ -85,20 +87,18 @@ class Synthetic:
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         """An endless grain dataset: element `step` is this process's rows of the global batch of that step."""
-        rows = grain.MapDataset.range(2 ** 62).map(lambda i: self.row(TRAINING, seed, int(i)))
-        return rows.batch(batch_size // processes)[process::processes]
+        rows = grain.MapDataset.range(ENDLESS).map(lambda i: self.row(TRAINING, seed, int(i)))
+        return per_process(rows, batch_size, process, processes)
 
     def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
         """The held-out rows, in order, the last batch filled up with rows of weight 0. `limit` > 0 stops after so many."""
         del split  # there is one
 
         def row(i):
-            made = self.row(HELD_OUT, 0, int(i))
+            made = self.row(HELD_OUT, 0, i)
             return made if i < self.held_out_rows else {**made, 'weights': np.zeros_like(made['weights'])}
 
-        rows = self.held_out_rows + -self.held_out_rows % batch_size
-        batches = grain.MapDataset.range(rows).map(row).batch(batch_size // processes)[process::processes]
-        return batches[:limit] if limit else batches
+        return evaluated(row, self.held_out_rows, batch_size, limit, process, processes)
 
     def for_model(self):
         return dict(vocabulary=GENERATORS[self.source].vocabulary, context_length=self.steps, outputs=1)

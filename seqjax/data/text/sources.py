@@ -8,11 +8,10 @@
 import gzip
 import os
 import pathlib
-import sysconfig
 import zlib
 
-from seqjax.data.embedded.synthetic import GENERATORS
 from seqjax.data.readers.tfds import Text, tfds_text
+from seqjax.data.sources import OF_TEXT, SOURCES, names_of
 from seqjax.errors import FieldError
 
 
@@ -22,25 +21,19 @@ def load_text(source, *, held_out=0.1, directory='', column=''):
     directory: where TFDS keeps its sets. column: the text feature of a set that has several.
     """
     kind, _, name = source.partition(':')
-    if source == 'python':
-        text = _python_text()
+    if source in SOURCES:
+        text = SOURCES[source]('', dict(held_out=held_out))
     elif kind == 'file' and name:
         text = _file_text(name)
     elif kind == 'tfds' and name:
         text = tfds_text(name, directory, column)
     else:
-        raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME', or name a generated set: "
-                         f'{", ".join(GENERATORS)}')
+        raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME', or name an embedded set: "
+                         f'{names_of(*OF_TEXT)}')
     if isinstance(text, Text):
         return text
     cut = round(len(text) * (1 - held_out))
     return Text(text[:cut], text[cut:])
-
-
-def _python_text():
-    """Every top-level module of the standard library, in the order of their names, those that are pure ASCII."""
-    files = sorted(pathlib.Path(sysconfig.get_path('stdlib')).glob('*.py'))
-    return '\n'.join(path.read_text('ascii') for path in files if path.read_bytes().isascii())
 
 
 def _file_text(name):

@@ -15,8 +15,8 @@ from seqjax.errors import FieldError
 from tests.tiny import tiny_config
 
 MODULES = {'reverse': reversal, 'addition': addition}
-MADE = {'reverse': lambda seed: reversal.reversal_examples('translation', held_out=0.1, seed=seed, length=12),
-        'addition': lambda seed: addition.addition_examples('translation', held_out=0.1, seed=seed)}
+MADE = {'reverse': lambda seed: reversal.reversal_examples('translation', seed=seed, length=12),
+        'addition': lambda seed: addition.addition_examples('translation', seed=seed)}
 
 
 @pytest.fixture(scope='module')
@@ -55,8 +55,8 @@ def test_another_process_makes_the_same(monkeypatch):
     for module in MODULES.values():
         monkeypatch.setattr(module, 'TRAIN', 500)
     code = ('from seqjax.data.embedded import addition, reversal; addition.TRAIN = reversal.TRAIN = 500; '
-            "print((reversal.reversal_examples('translation', held_out=0.1, seed=3, length=12), "
-            "addition.addition_examples('translation', held_out=0.1, seed=3)))")
+            "print((reversal.reversal_examples('translation', seed=3, length=12), "
+            "addition.addition_examples('translation', seed=3)))")
     other = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True,
                            env={**os.environ, 'PYTHONHASHSEED': '5'})
     assert other.stdout.strip() == str(tuple(make(3) for make in MADE.values()))
@@ -75,7 +75,7 @@ def test_strings_have_all_lengths_in_training_and_the_longest_in_the_test(made):
 @pytest.mark.parametrize('length', [3, 12, 30])
 def test_no_string_of_another_part_is_trained_on_and_those_are_drawn_as_ever(length, monkeypatch):
     monkeypatch.setattr(reversal, 'TRAIN', 5_000)
-    found = reversal.reversal_examples('translation', held_out=0.1, seed=2, length=length)
+    found = reversal.reversal_examples('translation', seed=2, length=length)
     train, *others = ([example.inputs for example in part] for part in parts(found))
     assert len(train) == 5_000 and not set(train) & {*others[0], *others[1]}
     rng = random.Random(2)

@@ -29,7 +29,7 @@ async def read(file: str = None):
 
 @pytest.fixture(scope='module')
 def made():
-    return python_doc_examples('classification', held_out=0.1, seed=0)
+    return python_doc_examples('classification', seed=0)
 
 
 def test_headers_and_first_sentences():
@@ -71,7 +71,7 @@ def test_answers_are_those_of_the_library(made):
 
 
 def test_the_seed_mixes_and_deals_out(made):
-    again, other = (python_doc_examples('classification', held_out=0.1, seed=seed) for seed in (0, 1))
+    again, other = (python_doc_examples('classification', seed=seed) for seed in (0, 1))
     assert again == made and other.validation != made.validation
     assert {e.inputs.first for e in other.train} == {e.inputs.first for e in made.train}
 
@@ -98,6 +98,6 @@ def test_a_library_may_be_kept_in_a_directory_called_test(tmp_path, monkeypatch)
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / f'{name}.py').write_text(function.format(name.rpartition('/')[2]))
     monkeypatch.setattr(sysconfig, 'get_path', lambda name: str(root))
-    found = python_doc_examples('classification', held_out=0.1, seed=0)
+    found = python_doc_examples('classification', seed=0)
     assert [len(part) for part in (found.train, found.validation, found.test)] == [4, 4, 4]
     assert not any('tool' in example.inputs.first for part in (found.validation, found.test) for example in part)
