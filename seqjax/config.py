@@ -172,9 +172,9 @@ def _check_task(config):
     if config.data.carry and data.is_endless(config.data.source):
         raise FieldError('config.data.carry', True,
                          f'rows of {config.data.source!r} do not go on from one another; set it to false')
-    if config.data.carry and name not in models.CARRYING:
+    if config.data.carry and name not in models.able('carries'):
         raise FieldError('config.data.carry', True, f'{name!r} has no state to carry; set it to false, or use a model that '
-                         f'has one: {", ".join(models.CARRYING)}')
+                         f'has one: {", ".join(models.able("carries"))}')
 
 
 def _check_labelled(config):
@@ -196,9 +196,9 @@ def _check_labelled(config):
     if options.lowercase and options.tokenizer in ('byte', 'bpe', 'unigram') and kind in ('labelled', 'masked'):
         raise FieldError('config.data.lowercase', True, 'is for characters and words, and config.data.tokenizer='
                          f"{options.tokenizer!r}; set it to False, or the tokenizer to 'char' or 'word'")
-    if options.documents and kind == 'text' and config.model.name not in models.PACKING:
+    if options.documents and kind == 'text' and config.model.name not in models.able('packs'):
         raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a '
-                         f"row apart; set it to '', or use a model that can: {', '.join(models.PACKING)}")
+                         f"row apart; set it to '', or use a model that can: {', '.join(models.able('packs'))}")
     if options.documents and options.carry:
         raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
                          "config.data.documents to ''")

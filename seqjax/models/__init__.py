@@ -1,14 +1,25 @@
-"""Whole networks by name. A model's fields are the fields of its linen module; `config.model` holds just those."""
+"""Whole networks by name. A model's fields are the fields of its linen module; `config.model` holds just those.
 
+    @models.register('mine')
+    class Mine(models.LanguageModel): ...      # an experiment file may name it in config.model.name then
+"""
+
+from collections.abc import Mapping
 import dataclasses
 import math
+from typing import Any
+
+from flax import linen
 
 from seqjax import ops
 from seqjax.errors import FieldError, suggestion
-from seqjax.models.bert import BERT
-from seqjax.models.decoder_only import GPT, Llama
-from seqjax.models.encoder_decoder import T5, Transformer
+from seqjax.models.bert import BERT, EncoderOnly
+from seqjax.models.composed import Composed
+from seqjax.models.decoder_only import GPT, DecoderOnly, Llama
+from seqjax.models.encoder_decoder import T5, EncoderDecoder, Transformer
+from seqjax.models.from_config import TransformerFields
 from seqjax.models.ladder import PerStep, Unshared
+from seqjax.models.language_model import LanguageModel
 from seqjax.models.mamba import Mamba
 from seqjax.models.matching import match_width, parameter_count
 from seqjax.models.presets import PRESETS
@@ -16,27 +27,36 @@ from seqjax.models.reader import Reader
 from seqjax.models.recurrent import RecurrentLanguageModel
 from seqjax.models.rwkv import RWKV
 from seqjax.models.seq2seq import Seq2Seq
-from seqjax.models.transformer_fields import TransformerFields
-from seqjax.special_tokens import END
+from seqjax.models.stateful import StatefulLanguageModel
+from seqjax.registry import Registry
 
-MODELS = {'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5, 'recurrent': RecurrentLanguageModel,
-          'mamba': Mamba, 'rwkv': RWKV, 'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared}
-CARRYING = tuple(name for name, model in MODELS.items() if getattr(model, 'carries', False))
-PACKING = tuple(name for name, model in MODELS.items() if getattr(model, 'packs', False))
+MODELS = Registry('model', {
+    'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5, 'recurrent': RecurrentLanguageModel,
+    'mamba': Mamba, 'rwkv': RWKV, 'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared})
+register = MODELS.register
 DTYPES = ('float32', 'bfloat16')
-FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared',
-             'end')  # what the data decides
+# What the data decides of a model: these fields, and those without a default or with None for one.
+FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared', 'end')
 
-__all__ = ['BERT', 'CARRYING', 'DTYPES', 'GPT', 'Llama', 'MODELS', 'Mamba', 'PACKING', 'PRESETS', 'PerStep', 'RWKV', 'Reader',
-           'RecurrentLanguageModel', 'Seq2Seq', 'T5', 'Transformer', 'Unshared', 'build', 'check_task', 'fields', 'is_recurrent',
-           'match_width', 'parameter_count', 'preset', 'width_multiple']
+__all__ = ['BERT', 'Composed', 'DTYPES', 'DecoderOnly', 'EncoderDecoder', 'EncoderOnly', 'FROM_DATA', 'GPT', 'LanguageModel',
+           'Llama', 'MODELS', 'Mamba', 'PRESETS', 'PerStep', 'RWKV', 'Reader', 'RecurrentLanguageModel', 'Seq2Seq',
+           'StatefulLanguageModel', 'T5', 'Transformer', 'TransformerFields', 'Unshared', 'able', 'build', 'check_task',
+           'fields', 'is_recurrent', 'match_width', 'parameter_count', 'preset', 'register', 'width_multiple']
 
 
-def fields(name):
-    """The fields of model `name` that a config sets, with their defaults."""
-    _known(name)
-    return {f.name: f.default for f in dataclasses.fields(MODELS[name])
-            if f.init and f.name not in (*FROM_DATA, 'parent', 'name')}
+def fields(model: str | type[linen.Module] | linen.Module) -> dict[str, Any]:
+    """The fields of a model that a config sets. Of a name or a class: with their defaults; of a module: with its values."""
+    if isinstance(model, str):
+        _known(model)
+        model = MODELS[model]
+    chosen = {f.name: f.default for f in dataclasses.fields(model)
+              if f.init and f.name not in (*FROM_DATA, 'parent', 'name') and f.default not in (None, dataclasses.MISSING)}
+    return chosen if isinstance(model, type) else {name: getattr(model, name) for name in chosen}
+
+
+def able(ability: str) -> tuple[str, ...]:
+    """The names of models with an ability: 'carries' (batches go on where others ended) or 'packs' (rows hold several texts)."""
+    return tuple(name for name, model in MODELS.items() if getattr(model, ability, False))
 
 
 def check_task(name, task, output_kind):
@@ -62,24 +82,29 @@ def width_multiple(name, chosen):
     return 2 * heads if values.get('positions') == 'rotary' else math.lcm(2, heads)
 
 
-def build(name, *, vocabulary, context_length=None, outputs=2, per_step=False, characters=None, table=None,
-          target_vocabulary=0, shared=False, end=END, **chosen):
+def build(name: str, from_data: Mapping[str, Any] = {}, /, **chosen: Any) -> linen.Module:
     """The linen module of model `name`, its fields checked before anything is compiled.
 
-    What is named here comes from the data, and a model takes of it what it has fields for; `chosen` comes from the config.
+        models.build('gpt', dataset.for_model(), width=256, depth=6)
+        models.build('gpt', vocabulary=256, context_length=128, width=256)      # the same, without a dataset
+
+    Args:
+        name: of `models.MODELS`.
+        from_data: what the data decides, as `dataset.for_model()` says it; a model takes of it what it has fields for.
+        chosen: the other fields. Of the names in `FROM_DATA` a model also takes here only what it has fields for.
     """
     known = fields(name)
+    taken = {f.name for f in dataclasses.fields(MODELS[name]) if f.init} - {'parent', 'name'}
+    given = {'outputs': 2} | dict(from_data) | {k: v for k, v in chosen.items() if k in FROM_DATA}
+    chosen = {k: v for k, v in chosen.items() if k not in FROM_DATA}
     for field, value in chosen.items():
-        if field not in known:
+        if field not in taken:
             raise FieldError(field, value, f"'{name}' has no such field; {suggestion(field, known)}")
     if not 0 <= chosen.get('dropout', 0) < 1:
         raise FieldError('dropout', chosen['dropout'], 'must be at least 0 and less than 1')
     if chosen.get('dtype', 'float32') not in DTYPES:
         raise FieldError('dtype', chosen['dtype'], f'choose one of: {", ".join(DTYPES)}')
-    from_data = dict(zip(FROM_DATA, (vocabulary, context_length, outputs, per_step, characters, table,
-                                     target_vocabulary, shared, end)))
-    taken = {f.name for f in dataclasses.fields(MODELS[name])}
-    return MODELS[name](**{k: v for k, v in from_data.items() if k in taken}, **chosen)
+    return MODELS[name](**{k: v for k, v in given.items() if k in taken}, **chosen)
 
 
 def preset(name, **changes):

@@ -8,19 +8,12 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
-from seqjax.models.transformer_fields import (
-    TransformerFields,
-    kernel_init,
-    make_embedding,
-    make_positions,
-    make_stack,
-    only,
-    placed,
-)
+from seqjax.models.composed import Composed, only, placed
+from seqjax.models.from_config import TransformerFields
 from seqjax.special_tokens import END
 
 
-class BERT(TransformerFields):
+class EncoderOnly(Composed):
     """inputs [B, T], lengths [B] or None -> what `outputs` says:
 
         0                  dict(tokens=[B, M, V], next=[B, 2]): logits of what stands at `places` [B, M] (None: at every step), and of
@@ -31,37 +24,35 @@ class BERT(TransformerFields):
     tokens are scored against the embedding.
     """
 
+    vocabulary: int
     context_length: int | None = None
     outputs: int = 0
     per_step: bool = False
     end: int = END
 
-    order: str = 'post'
-    bias: bool = True
-    epsilon: float = 1e-12
     typed: int = 2
+    dropout: float = 0.0
 
     output_kinds = ('masked_token', 'row', 'position')
     marks_rows = True  # a row begins with START and ends with END
 
     def setup(self):
-        dtype, init = jnp.dtype(self.dtype), kernel_init(self)
+        dtype, init = jnp.dtype(self.dtype), self.kernel_init()
         dense = lambda width, axes: nn.Projection((width,), axes, bias=True, kernel_init=init, dtype=dtype)
-        norm = lambda: nn.make_norm(self.norm, epsilon=self.epsilon, bias=self.bias, dtype=dtype)
-        self.embedding = make_embedding(self, self.vocabulary)
-        self.place = make_positions(self, self.context_length)
+        self.embedding = self.make_embedding(self.vocabulary)
+        self.place = self.make_positions(self.context_length)
         if self.typed:
-            self.types = make_embedding(self, self.typed)
-        self.embedding_norm = norm()
+            self.types = self.make_embedding(self.typed)
+        self.embedding_norm = self.make_norm()
         self.drop, self.drop_pooled = linen.Dropout(self.embedding_dropout), linen.Dropout(self.dropout)
-        self.encoder = make_stack(self)
+        self.encoder = self.make_stack()
         if not self.per_step:
             self.pooler = dense(self.width, ('embed', None))
         if self.outputs:
             self.classifier = dense(self.outputs, ('embed', None))
             return
         self.next = dense(2, ('embed', None))
-        self.masked_dense, self.masked_norm = dense(self.width, ('embed', None)), norm()
+        self.masked_dense, self.masked_norm = dense(self.width, ('embed', None)), self.make_norm()
         if not self.tie:
             self.masked_output = nn.Projection((self.vocabulary,), ('embed', 'vocab'), bias=False, kernel_init=init, dtype=dtype)
 
@@ -84,7 +75,7 @@ class BERT(TransformerFields):
         if self.context_length is not None and T > self.context_length:
             raise ValueError(f'{T} tokens in a row, and context_length={self.context_length}')
         steps = jnp.arange(T) if steps is None else steps
-        x = placed(self.embedding(inputs), self.place(steps), self.positions)
+        x = placed(self.embedding(inputs), self.place, steps)
         if self.typed:
             x = x + self.types(texts(inputs, self.end) if types is None else types)
         x = self.embedding_norm(x)
@@ -96,14 +87,31 @@ class BERT(TransformerFields):
         """[B, D] from the first step."""
         return jnp.tanh(self.pooler(hidden[:, 0]))
 
+    @linen.nowrap
+    def activate(self, x):
+        """The activation function of the head for masked tokens."""
+        return nn.ACTIVATIONS['gelu'](x)
+
     @linen.compact  # and not in setup: an encoder without heads has no such bias
     def fill_in(self, hidden, places=None):
         """Logits [B, M, V] of the tokens at `places`; None: at every step."""
         if places is not None:
             hidden = jnp.take_along_axis(hidden, places[..., None], axis=1)  # [B, M, D]
-        x = self.masked_norm(nn.activation_function(self.activation)(self.masked_dense(hidden)))
+        x = self.masked_norm(self.activate(self.masked_dense(hidden)))
         bias = self.param('masked_bias', nn.partitioned(linen.initializers.zeros, ('vocab',)), (self.vocabulary,))
         return (self.embedding.attend(x) if self.tie else self.masked_output(x)) + bias.astype(x.dtype)
+
+
+class BERT(TransformerFields, EncoderOnly, kw_only=True):
+    """BERT (Devlin et al. 2019): post-norm, GELU, learned positions, biases."""
+
+    order: str = 'post'
+    bias: bool = True
+    epsilon: float = 1e-12
+
+    @linen.nowrap
+    def activate(self, x):
+        return nn.activation_function(self.activation)(x)
 
 
 def texts(tokens, end=END):

@@ -5,52 +5,39 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError, refuse_unused
-from seqjax.models.transformer_fields import (
-    TransformerFields,
-    cache_slots,
-    kernel_init,
-    make_embedding,
-    make_positions,
-    make_stack,
-    only,
-    placed,
-)
+from seqjax.models.composed import Composed, only, placed
+from seqjax.models.from_config import TransformerFields
+from seqjax.models.language_model import LanguageModel
 
 
-class DecoderOnly(TransformerFields):
+class DecoderOnly(Composed, LanguageModel):
     """tokens [B, T] -> logits [B, T, V] of the token after each.
 
-    The fields are those of `TransformerFields`; tie: output weights are those of the embedding.
-    segments: [B, T] where rows hold several texts (see `data.packing`): a step looks only at its own text, and positions are
-    counted from the first step of each. prefix: [B], so many first steps are seen by all (a prefix language model).
+        block = nn.Block(LocalAttention(64), nn.FeedForward(), norm)
+        models.DecoderOnly(V, width=64, depth=12, block=block, norm=norm)
 
-    Its generation state is the caches of all layers, and the step that each row has reached.
+    The fields are those of `Composed`. context_length: no row is longer; None: any length.
+    segments: [B, T] where rows hold several texts (see `data.packing`): attention stays within a text, and positions are
+    counted from the first of each. prefix: [B], so many first positions are seen by all (a prefix language model).
+
+    Its generation state is the states of all layers, KV caches as a rule, and the position that each row has reached.
     """
 
     context_length: int | None = None
 
-    output_kinds = ('next_token',)
-    packs = True  # a row may hold several texts
     balances = True
 
     def setup(self):
-        dtype = jnp.dtype(self.dtype)
-        self.embedding = make_embedding(self, self.vocabulary)
-        self.place = make_positions(self, self.context_length, causal=True)
+        self.embedding = self.make_embedding(self.vocabulary)
+        self.place = self.make_positions(self.context_length, causal=True)
         self.drop = linen.Dropout(self.embedding_dropout)
-        self.decoder = make_stack(self)
-        if not self.tie:
-            self.output = nn.Projection((self.vocabulary,), ('embed', 'vocab'), bias=False, kernel_init=kernel_init(self),
-                                        dtype=dtype)
-
-    def __call__(self, tokens, *, segments=None, prefix=None, train=False):
-        x, _ = self.hidden(tokens, segments=segments, prefix=prefix, train=train)
-        return self.score(x)
+        self.decoder = self.make_stack()
+        self.output = self.make_output(self.kernel_init())
 
     def hidden(self, tokens, *, segments=None, prefix=None, lengths=None, steps=None, seen=None, train=False):
-        """([B, T, D], None): what the last layer says, before the output. lengths: [B], steps past them are not looked at.
+        """(hidden states [B, T, D], None). lengths: [B], positions past them are not attended to.
 
-        steps: [B, T], where the steps stand, if not one after another. seen: [B, T] of booleans, the steps that are looked at, if
+        steps: [B, T], the positions, if not one after another. seen: [B, T] of booleans, the positions that are attended to, if
         they are not the first lengths[b].
         """
         T = tokens.shape[1]
@@ -65,38 +52,33 @@ class DecoderOnly(TransformerFields):
     def initial_state(self, batch_size, max_length):
         """Empty caches with room for max_length steps."""
         self._check_length(max_length, 'a cache of {} steps')
-        return make_stack(self, parent=None).empty_states(batch_size, max_length), jnp.zeros(batch_size, jnp.int32)
+        return self.make_stack(parent=None).empty_states(batch_size, max_length), jnp.zeros(batch_size, jnp.int32)
+
+    @property
+    def rewinds(self):
+        """Whether `rewind` can be: caches have a slot for every position, and the one matrix of linear attention has none."""
+        return self.make_stack(parent=None).rewinds
 
     @property
     def pages(self):
         """Whether its caches can be kept in pages: the one matrix of linear attention needs none."""
-        return self.attention == 'softmax'
+        return self.rewinds
 
     @linen.nowrap
     def paged_state(self, batch_size, max_length, pages, page_size):
         """The same in pages: a store of so many for all rows, and the numbers of those that a row has, none yet."""
         self._check_length(max_length, 'a cache of {} steps')
-        caches = make_stack(self, parent=None).empty_states(pages, page_size)
+        caches = self.make_stack(parent=None).empty_states(pages, page_size)
         return caches, jnp.zeros(batch_size, jnp.int32), jnp.full((batch_size, -(-max_length // page_size)), pages, jnp.int32)
 
-    def extend(self, state, tokens, lengths=None):
-        """Reads tokens [B, T] (row b only up to lengths[b]) and returns (state, logits [B, T, V])."""
-        state, x = self.extend_hidden(state, tokens, lengths)
-        return state, self.score(x)
-
     def extend_hidden(self, state, tokens, lengths=None):
-        """The same with what the last layer says [B, T, D], of which `score` makes logits."""
+        """(state, hidden states [B, T, D])"""
         (caches, position, *pages), T = state, tokens.shape[1]
         steps = position[:, None] + jnp.arange(T)  # [B, T]
-        bias = self.place.bias(cache_slots(self, caches, *pages))
+        bias = self.place.bias(self.slots(self.decoder, caches, *pages))
         context = nn.Context(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths, *pages)
         x, caches = self.decoder(self._embed(tokens, steps, False), context, caches)
         return (caches, position + (T if lengths is None else lengths), *pages), x
-
-    @property
-    def rewinds(self):
-        """Whether `rewind` can be: caches have a slot for every step, and the one matrix of linear attention has none."""
-        return self.attention == 'softmax'
 
     @linen.nowrap
     def rewind(self, state, position):
@@ -104,11 +86,7 @@ class DecoderOnly(TransformerFields):
         return state[0], position
 
     def _embed(self, tokens, steps, train):
-        return self.drop(placed(self.embedding(tokens), self.place(steps), self.positions), deterministic=not train)
-
-    def score(self, x):
-        """Logits [B, T, V] of what the last layer says."""
-        return self.embedding.attend(x) if self.tie else self.output(x)
+        return self.drop(placed(self.embedding(tokens), self.place, steps), deterministic=not train)
 
     @linen.nowrap
     def _check_length(self, T, what='{} tokens in a row'):
@@ -116,14 +94,22 @@ class DecoderOnly(TransformerFields):
             raise ValueError(f'{what.format(T)}, and context_length={self.context_length}')
 
 
-class GPT(DecoderOnly):
+class GPT(TransformerFields, DecoderOnly, kw_only=True):
     """GPT-2 and GPT-3 (Radford et al. 2019; Brown et al. 2020): pre-norm, learned positions, output tied to the embedding.
 
     Published: bias=True, activation='gelu_tanh'. GPT-3 also alternates dense and locally banded attention, which this does not.
+    scale_attn_by_inverse_layer_idx: attention scores of layer l are divided by l + 1, too (Karamcheti et al. 2021).
     """
 
+    scale_attn_by_inverse_layer_idx: bool = False
 
-class Llama(DecoderOnly):
+    def __post_init__(self):
+        super().__post_init__()
+        refuse_unused(self, 'scale_attn_by_inverse_layer_idx', self.attention == 'linear',
+                      "is of scores, which attention='linear' does not have")
+
+
+class Llama(TransformerFields, DecoderOnly, kw_only=True):
     """Llama (Touvron et al. 2023): RMSNorm, rotary positions, a gated feed-forward network with SiLU, no bias.
 
     Grouped queries, as the larger ones and the later have: key_heads. rotary_factor, rotary_low, rotary_high, rotary_length: rates

@@ -3,6 +3,7 @@
 Shapes: B rows, S source steps, T target steps, N = B k hypotheses, D width, V target vocabulary.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flax import linen
@@ -11,16 +12,8 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
-from seqjax.models.transformer_fields import (
-    TransformerFields,
-    cache_slots,
-    kernel_init,
-    make_embedding,
-    make_positions,
-    make_stack,
-    only,
-    placed,
-)
+from seqjax.models.composed import Composed, only, placed
+from seqjax.models.from_config import TransformerFields
 from seqjax.special_tokens import START
 
 
@@ -39,24 +32,30 @@ class DecoderState(NamedTuple):
     weights: jax.Array
 
 
-class EncoderDecoder(TransformerFields):
+class EncoderDecoder(Composed):
     """source tokens [B, S], lengths [B], target tokens [B, T] -> logits [B, T, V] of every target, the ones before it given.
 
-    The fields are those of `TransformerFields`, for both stacks. decoder_depth: layers of the decoder; 0: depth. tie: output
-    weights are those of the target's embedding, which is that of the source too where the data has one vocabulary (`shared`).
+    The fields are those of `Composed`: block is the encoder's, decoder_block, with cross-attention, the decoder's, and each of them
+    may have positions. decoder_depth: layers of the decoder; 0: depth. tie: output weights are those of the target's embedding, which
+    is that of the source too where the data has one vocabulary (`shared`).
 
     For decoding, one step at a time, for k hypotheses of every row: `begin` and `step`.
     """
 
+    vocabulary: int
     target_vocabulary: int = 0
     shared: bool = False
 
-    positions: str = 'sinusoidal'
     decoder_depth: int = 0
+    dropout: float = 0.0
+    decoder_block: linen.Module | Callable[..., linen.Module] | None = None
+    source_positions: linen.Module | None = None
+    target_positions: linen.Module | None = None
 
     output_kinds = ('target_token',)
 
     def __post_init__(self):
+        object.__setattr__(self, 'decoder_block', nn.maker(self.decoder_block))
         super().__post_init__()
         if self.decoder_depth < 0:
             raise FieldError('decoder_depth', self.decoder_depth, 'must be at least 0; 0: as many layers as the encoder')
@@ -66,15 +65,14 @@ class EncoderDecoder(TransformerFields):
 
     def setup(self):
         V, dtype = self.target_vocabulary or self.vocabulary, jnp.dtype(self.dtype)
-        self.target_embedding = make_embedding(self, V)
-        self.source_embedding = self.target_embedding if self.shared else make_embedding(self, self.vocabulary)
-        self.source_place, self.target_place = (
-            make_positions(self, name='source_positions'), make_positions(self, causal=True, name='target_positions'))
+        self.target_embedding = self.make_embedding(V)
+        self.source_embedding = self.target_embedding if self.shared else self.make_embedding(self.vocabulary)
+        self.source_place = self.make_positions(name='source_positions')
+        self.target_place = self.make_positions(causal=True, name='target_positions')
         self.drop, self.drop_output = linen.Dropout(self.embedding_dropout), linen.Dropout(self.dropout)
-        self.encoder = make_stack(self)
-        self.decoder = make_stack(self, self.decoder_depth, cross=True)
+        self.encoder, self.decoder = self.make_stack(), self.make_stack(self.decoder_depth, cross=True)
         if not self.tie:
-            self.output = nn.Projection((V,), ('embed', 'vocab'), bias=False, kernel_init=kernel_init(self), dtype=dtype)
+            self.output = nn.Projection((V,), ('embed', 'vocab'), bias=False, kernel_init=self.kernel_init(), dtype=dtype)
 
     def __call__(self, inputs, lengths=None, targets=None, *, previous=None, train=False):
         """previous: [B, T], what the decoder reads instead of START and all targets but the last. targets None: one step."""
@@ -108,7 +106,7 @@ class EncoderDecoder(TransformerFields):
     def step(self, memory, state, tokens):
         """Reads one token of each of N = B k hypotheses, those of a row next to each other: (state, logits [N, V])."""
         steps = state.position[:, None]  # [N, 1]
-        bias = self.target_place.bias(cache_slots(self, state.caches))
+        bias = self.target_place.bias(self.slots(self.decoder, state.caches))
         context = nn.Context(ops.Mask(causal=True, window=self.window), bias, steps, state.position,
                              source=ops.Mask(lengths=memory.lengths), look=True)
         x = self._embed(self.target_embedding, self.target_place, tokens[:, None], steps, False)
@@ -145,7 +143,7 @@ class EncoderDecoder(TransformerFields):
         return x, caches, weights if context.look else None
 
     def _embed(self, table, places, tokens, steps, train):
-        return self.drop(placed(table(tokens), places(steps), self.positions), deterministic=not train)
+        return self.drop(placed(table(tokens), places, steps), deterministic=not train)
 
     def score(self, x):
         """Logits [B, T, V] of what the decoder says."""
@@ -160,7 +158,7 @@ def _previous(inputs, targets, previous=None):
     return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=START)
 
 
-class Transformer(EncoderDecoder):
+class Transformer(TransformerFields, EncoderDecoder, kw_only=True):
     """The Transformer (Vaswani et al. 2017): post-norm, ReLU, sinusoidal positions, tied weights, biases.
 
     'Base' has width 512, depth 6, heads 8, feed_forward 2048. order='pre' trains without a long warm-up (Xiong et al. 2020).
@@ -168,12 +166,13 @@ class Transformer(EncoderDecoder):
     """
 
     activation: str = 'relu'
+    positions: str = 'sinusoidal'
     order: str = 'post'
     bias: bool = True
     init_scale: float = 0.0
 
 
-class T5(EncoderDecoder):
+class T5(TransformerFields, EncoderDecoder, kw_only=True):
     """T5 (Raffel et al. 2020): relative positions, RMSNorm, no biases, scores that are not divided by sqrt(K).
 
     The second edition, 1.1, has gated=True, activation='gelu_tanh' and tie=False. output_scale: what the decoder says is

@@ -7,8 +7,8 @@ from flax import linen
 import jax.numpy as jnp
 
 from seqjax import nn
-from seqjax.errors import FieldError
-from seqjax.models.carrying import CarryingLanguageModel
+from seqjax.models.language_model import check_at_least
+from seqjax.models.stateful import StatefulLanguageModel
 
 
 class MambaBlock(nn.ResidualBlock):
@@ -21,7 +21,7 @@ class MambaBlock(nn.ResidualBlock):
     layers = ('mixer',)
 
 
-class Mamba(CarryingLanguageModel):
+class Mamba(StatefulLanguageModel):
     """Mamba (Gu & Dao 2023): x + mixer(norm(x)), L times, with RMSNorm; the output is tied to the embedding.
 
     expand, state_size, kernel_size, rank, bias, conv_bias: see `nn.Mamba`. epsilon: of the norms.
@@ -37,16 +37,17 @@ class Mamba(CarryingLanguageModel):
 
     def __post_init__(self):
         super().__post_init__()
-        for field, least in (('expand', 1), ('state_size', 1), ('kernel_size', 2), ('rank', 0)):
-            if getattr(self, field) < least:
-                raise FieldError(field, getattr(self, field), f'must be at least {least}')
+        check_at_least(self, 0, 'rank')
+        check_at_least(self, 1, 'expand', 'state_size')
+        check_at_least(self, 2, 'kernel_size')
 
     @linen.nowrap
-    def _make_stack(self, **options):
-        dtype = jnp.dtype(self.dtype)
-        norm = functools.partial(nn.make_norm, 'rms', epsilon=self.epsilon, dtype=dtype)
+    def make_block(self):
         # L layers add to the residual stream; their scale keeps its variance (GPT-2, section 2.3).
         mixer = nn.Mamba(self.width, self.expand, self.state_size, self.kernel_size, self.rank, self.bias, self.conv_bias,
-                         self.depth ** -0.5, dtype, parent=None)
-        block = MambaBlock(mixer, norm, self.dropout, parent=None)
-        return nn.Stack(block, self.depth, norm, self.scan, self.remat, **options)
+                         self.depth ** -0.5, jnp.dtype(self.dtype), parent=None)
+        return MambaBlock(mixer, self.make_norm(), self.dropout, parent=None)
+
+    @linen.nowrap
+    def make_norm(self):
+        return functools.partial(nn.make_norm, 'rms', epsilon=self.epsilon, dtype=jnp.dtype(self.dtype))

@@ -6,14 +6,18 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
+from seqjax.models.language_model import LanguageModel, check_at_least
 
 
-class RecurrentLanguageModel(linen.Module):
-    """tokens [B, T] -> logits [B, T, V]: embedding, recurrent stack, softmax (Mikolov et al. 2010; Zaremba et al. 2014).
+class RecurrentLanguageModel(nn.Regularisers, LanguageModel):
+    """tokens [B, T] -> logits [B, T, V]: embedding, recurrent layers, softmax (Mikolov et al. 2010; Zaremba et al. 2014).
 
+        models.RecurrentLanguageModel(V, width=64, recurrent=nn.LSTM(64, num_layers=2))
+
+    recurrent: the layers; None: those of `cell`, `width` and `depth`, with `nn.Regularisers`.
     one_hot: unit vectors instead of an embedding. tie: output weights are those of the embedding (Press & Wolf 2017).
     dropout acts on the embedded tokens, between layers and on the outputs; variational: with one mask for all steps of a
-    row (Gal & Ghahramani 2016). recurrent_dropout, zoneout, weight_drop, learned_state: see `nn.Recurrent`.
+    row (Gal & Ghahramani 2016).
 
     In training the collection 'penalties' is sown (Merity et al. 2017, AR and TAR), as sums over all steps:
 
@@ -25,38 +29,31 @@ class RecurrentLanguageModel(linen.Module):
     had a row of its own, and neither penalty counts padding or the step from one text to the next.
     """
 
-    vocabulary: int
-    cell: str = 'lstm'
+    cell: str | ops.Cell = 'lstm'
     width: int = 256
     depth: int = 1
     dropout: float = 0.0
     variational: bool = False
-    recurrent_dropout: float = 0.0
-    zoneout: float = 0.0
-    weight_drop: float = 0.0
-    learned_state: bool = False
     tie: bool = False
     one_hot: bool = False
     activation_penalty: float = 0.0
     slowness_penalty: float = 0.0
     dtype: str = 'float32'
+    recurrent: nn.Recurrent | None = None
 
-    output_kinds = ('next_token',)
     carries = True  # `extend` takes `starts`, and a batch can go on where the one before ended
-    packs = True  # a row may hold several texts
-    context_length = None  # the state never fills up
 
     def __post_init__(self):
         super().__post_init__()
-        _check(self)
+        check_at_least(self, 1, 'width', 'depth')
+        stack = self._stack(parent=None)  # refuses an unknown cell, and rates that cannot be
         for field in ('activation_penalty', 'slowness_penalty'):
             if not 0 <= getattr(self, field) < float('inf'):
                 raise FieldError(field, getattr(self, field), 'must be a positive number, or 0 for off')
         if self.tie and self.one_hot:
             raise FieldError('tie', True, 'one_hot inputs have no embedding to share; set one of the two to false')
-        outputs = ops.make_cell(self.cell).output_width(self.width)
-        if self.tie and outputs != self.width:
-            raise FieldError('tie', True, f'cell {self.cell!r} puts out {outputs} numbers and the embedding has '
+        if self.tie and stack.output_width != self.width:
+            raise FieldError('tie', True, f'cell {stack.cell!r} puts out {stack.output_width} numbers and the embedding has '
                              f'width={self.width}')
 
     def setup(self):
@@ -64,29 +61,21 @@ class RecurrentLanguageModel(linen.Module):
         self.embedding = (nn.OneHot(self.vocabulary, dtype) if self.one_hot else
                           nn.Embedding(self.vocabulary, self.width, init, dtype))
         self.drop = linen.Dropout(self.dropout, broadcast_dims=(1,) if self.variational else ())
-        self.recurrent = _stack(self)
-        if not self.tie:
-            self.output = nn.Projection((self.vocabulary,), ('embed', 'vocab'), dtype=dtype, kernel_init=init)
+        self.layers = self._stack(name='recurrent') if self.recurrent is None else self.recurrent
+        self.output = self.make_output(init, bias=True)
 
-    def __call__(self, tokens, *, segments=None, train=False):
-        return self.score(self._run(self._embed(tokens, train), None, None, train, segments)[1])
+    def hidden(self, tokens, *, segments=None, lengths=None, train=False):
+        """([B, T, N], the state of the layers)"""
+        layers, h = self._run(self._embed(tokens, train), lengths, None, train, segments)
+        return h, layers
 
     @linen.nowrap
     def initial_state(self, batch_size, max_length):
-        """What the model remembers before the first token."""
-        del max_length  # a recurrent state has the same size however long the text
-        return _stack(self, parent=None).zero_state(batch_size), jnp.ones(batch_size, bool)
-
-    def extend(self, state, tokens, lengths=None, *, starts=None, train=False):
-        """Reads tokens [B, T] (row b only up to lengths[b]) and returns (state, logits [B, T, V]).
-
-        starts: [B] or None; a row where it is 1 forgets its state and begins anew.
-        """
-        state, h = self.extend_hidden(state, tokens, lengths, starts=starts, train=train)
-        return state, self.score(h)
+        """The state before the first token; it has the same size whatever max_length."""
+        return self._stack(parent=None).zero_state(batch_size), jnp.ones(batch_size, bool)
 
     def extend_hidden(self, state, tokens, lengths=None, *, starts=None, train=False):
-        """The same with what the last layer says [B, T, N], of which `score` makes logits."""
+        """(state, hidden states [B, T, N]). starts: [B] or None; a row where it is 1 forgets its state and begins anew."""
         layers, new = state
         new = new if starts is None else new | (starts > 0)
         x = self._embed(tokens, train)
@@ -94,21 +83,23 @@ class RecurrentLanguageModel(linen.Module):
         layers, h = self._run(x, lengths, layers, train)
         return (layers, jnp.zeros_like(new) if lengths is None else new & (lengths == 0)), h
 
-    def score(self, h):
-        """Logits [B, T, V] of what the last layer says."""
-        return self.embedding.attend(h) if self.tie else self.output(h)
+    @linen.nowrap
+    def _stack(self, **options):
+        return self.recurrent or nn.Recurrent(
+            self.width, self.depth, self.cell, dropout=self.dropout, variational=self.variational, dtype=jnp.dtype(self.dtype),
+            **self.regularisers(), **options)
 
     def _embed(self, tokens, train):
         return self.drop(self.embedding(tokens), deterministic=not train)  # [B, T, D]
 
     def _fresh(self, x, layers):
         """The state that a row begins with: a row of no steps ends in it."""
-        if not self.learned_state:
+        if not self.layers.learned_state:
             return jax.tree.map(jnp.zeros_like, layers)
-        return self.recurrent(x[:, :1], jnp.zeros(len(x), jnp.int32))[1]
+        return self.layers(x[:, :1], jnp.zeros(len(x), jnp.int32))[1]
 
     def _run(self, x, lengths, layers, train, segments=None):
-        h, layers = self.recurrent(x, lengths, layers, segments=segments, train=train)  # [B, T, N]
+        h, layers = self.layers(x, lengths, layers, segments=segments, train=train)  # [B, T, N]
         dropped = self.drop(h, deterministic=not train)
         if train:
             self._penalise(h, dropped, segments)
@@ -122,24 +113,4 @@ class RecurrentLanguageModel(linen.Module):
                          slowness=(self.slowness_penalty, squares(h[:, 1:] - h[:, :-1], real[:, 1:] & goes_on)))
         for name, (factor, total) in penalties.items():
             if factor:
-                self.sow('penalties', name, factor * total, reduce_fn=jnp.add, init_fn=_zero)
-
-
-_SAME = ('cell', 'dropout', 'variational', 'recurrent_dropout', 'zoneout', 'weight_drop', 'learned_state')
-
-
-def _stack(model, **options):
-    """The recurrent layers that the fields of a model describe."""
-    return nn.Recurrent(model.width, model.depth, dtype=jnp.dtype(model.dtype),
-                        **{field: getattr(model, field) for field in _SAME}, **options)
-
-
-def _check(model):
-    for field in ('width', 'depth'):
-        if getattr(model, field) < 1:
-            raise FieldError(field, getattr(model, field), 'must be at least 1')
-    _stack(model, parent=None)  # refuses an unknown cell, and rates that cannot be
-
-
-def _zero():
-    return jnp.zeros((), jnp.float32)
+                self.sow('penalties', name, factor * total, reduce_fn=jnp.add, init_fn=lambda: jnp.zeros((), jnp.float32))

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn
-from seqjax.errors import FieldError
-from seqjax.models.carrying import CarryingLanguageModel
+from seqjax.models.language_model import check_at_least
+from seqjax.models.stateful import StatefulLanguageModel
 
 TINY = 1e-4  # embeddings start so small that every step of training changes them; a norm follows (Peng et al. 2023, section 3.4)
 
@@ -25,7 +25,7 @@ class RWKVBlock(nn.ResidualBlock):
     layers = ('time_mixing', 'channel_mixing')
 
 
-class RWKV(CarryingLanguageModel):
+class RWKV(StatefulLanguageModel):
     """RWKV-4 (Peng et al. 2023): mixing over time and mixing of channels, L times.
 
     LayerNorm is before each and after the embedding. feed_forward: F, see `nn.ChannelMixing`; 0: 4 D.
@@ -36,29 +36,30 @@ class RWKV(CarryingLanguageModel):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.feed_forward < 0:
-            raise FieldError('feed_forward', self.feed_forward, 'must be at least 0')
+        check_at_least(self, 0, 'feed_forward')
 
     def setup(self):
         super().setup()
-        self.embedding_norm = nn.make_norm('layer', dtype=jnp.dtype(self.dtype))
+        self.embedding_norm = self.make_norm()()
 
-    def _embed(self, tokens):
+    def embed(self, tokens):
         return self.embedding_norm(self.embedding(tokens))
 
     @linen.nowrap
-    def _make_stack(self, **options):
+    def make_block(self):
         dtype = jnp.dtype(self.dtype)
-        norm = functools.partial(nn.make_norm, 'layer', dtype=dtype)
-        block = RWKVBlock(nn.TimeMixing(self.width, self.depth, dtype, parent=None),
-                          nn.ChannelMixing(self.width, self.feed_forward, self.depth, dtype, parent=None), norm, self.dropout,
-                          parent=None)
-        return nn.Stack(block, self.depth, norm, self.scan, self.remat, **options)
+        return RWKVBlock(nn.TimeMixing(self.width, self.depth, dtype, parent=None),
+                         nn.ChannelMixing(self.width, self.feed_forward, self.depth, dtype, parent=None), self.make_norm(),
+                         self.dropout, parent=None)
 
     @linen.nowrap
-    def _table_init(self):
+    def make_norm(self):
+        return functools.partial(nn.make_norm, 'layer', dtype=jnp.dtype(self.dtype))
+
+    @linen.nowrap
+    def table_init(self):
         return lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -TINY, TINY)
 
     @linen.nowrap
-    def _output_init(self):
+    def output_init(self):
         return linen.initializers.orthogonal(0.5 * max(self.vocabulary / self.width, 1) ** 0.5)

@@ -68,6 +68,8 @@ class MultiHeadAttention(nn.Module):
     out_init: nn.initializers.Initializer = fan_in(2)
     inverse_layer_scale: bool = False
 
+    has_slots = True  # its state has one for every position
+
     def setup(self):
         H, G, K = self.heads, self._key_heads, self._head_width
         same = dict(bias=self.bias, dtype=self.dtype)
@@ -145,6 +147,8 @@ class LinearAttention(MultiHeadAttention):
     Its cache is one matrix a head, however long the text. It has no place for a bias of scores, a
     scale, rotary positions or dropout of weights.
     """
+
+    has_slots = False
 
     def __call__(self, x, context=Context(), cache=None, *, train=False):
         query, (key, value) = self.query(x), self.read(x)

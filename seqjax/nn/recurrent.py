@@ -14,7 +14,26 @@ from seqjax.nn.projection import Projection, parameter, partitioned
 MERGES = ('concat', 'mean', 'sum', 'project')
 
 
-class RecurrentLayer(nn.Module):
+class Regularisers(nn.Module, kw_only=True):
+    """The regularisers of a recurrent layer, as fields of the layer, of stacks of it and of models.
+
+    recurrent_dropout: one mask over h for all time steps of a row (Gal & Ghahramani 2016). zoneout: every unit keeps its old value
+    with this probability (Krueger et al. 2017). weight_drop: DropConnect on U (Merity et al. 2018). learned_state: the first state
+    is learned.
+    """
+
+    recurrent_dropout: float = 0.0
+    zoneout: float = 0.0
+    weight_drop: float = 0.0
+    learned_state: bool = False
+
+    @nn.nowrap
+    def regularisers(self) -> dict[str, float | bool]:
+        """These fields, for another module that has them."""
+        return {name: getattr(self, name) for name in Regularisers.__annotations__ if name not in ('parent', 'name')}
+
+
+class RecurrentLayer(Regularisers):
     """One layer in one direction. Equations: its cell, see `ops.Cell`. inputs [B, T, D] -> outputs [B, T, M], final state.
 
     Its parameters are the weights that `ops.recur` takes. In training each of the regularisers below acts; in evaluation
@@ -25,10 +44,6 @@ class RecurrentLayer(nn.Module):
     cell: ops.Cell
     reverse: bool = False
     bias: bool = True
-    recurrent_dropout: float = 0.0
-    zoneout: float = 0.0
-    weight_drop: float = 0.0
-    learned_state: bool = False
     unroll: int = 1
     checkpoint_every: int = 0
     dtype: jnp.dtype = jnp.float32
@@ -97,7 +112,7 @@ class RecurrentLayer(nn.Module):
         return nn.Dropout(rate, deterministic=False)(array)
 
 
-class Recurrent(nn.Module):
+class Recurrent(Regularisers):
     """A stack of recurrent layers of any cell.
 
         outputs, final_state = nn.LSTM(features=256, num_layers=2).apply(variables, inputs, lengths)
@@ -105,8 +120,7 @@ class Recurrent(nn.Module):
     features: hidden units of every layer, or one number a layer. cell: a name of `ops.CELLS` or a cell, such as
         ops.LSTM(candidate='sigmoid'). bidirectional: a second layer reads each row from its own end, and `merge` says what
         becomes of the two outputs: 'concat', 'mean', 'sum' or 'project' (a learned map of both to the width of one).
-    dropout: between layers; variational: with one mask for all steps of a row. recurrent_dropout: the same on h inside the
-        loop. zoneout, weight_drop (DropConnect on U, Merity et al. 2018): rates. learned_state: the first state is learned.
+    dropout: between layers; variational: with one mask for all steps of a row. Inside the loop: see `Regularisers`.
     unroll, checkpoint_every: see `ops.recur`.
 
     inputs: [B, T, D]. lengths: [B] or None; outputs past a row's length are zero, its final state is the one at its own
@@ -123,10 +137,6 @@ class Recurrent(nn.Module):
     bias: bool = True
     dropout: float = 0.0
     variational: bool = False
-    recurrent_dropout: float = 0.0
-    zoneout: float = 0.0
-    weight_drop: float = 0.0
-    learned_state: bool = False
     unroll: int = 1
     checkpoint_every: int = 0
     dtype: jnp.dtype = jnp.float32
@@ -176,6 +186,11 @@ class Recurrent(nn.Module):
         """The hidden units of every layer."""
         return (self.features,) * self.num_layers if isinstance(self.features, int) else tuple(self.features)
 
+    @property
+    def output_width(self):
+        """What the last layer puts out, in one direction."""
+        return ops.make_cell(self.cell).output_width(self.widths[-1])
+
     @nn.nowrap
     def zero_state(self, batch_size):
         """The state before the first step of a stack whose first state is not learned."""
@@ -193,10 +208,8 @@ class Recurrent(nn.Module):
                 raise ValueError(f'initial_state[{number}] has shapes {found}; this layer takes {takes}{pair}')
 
     def _layer(self, number, width, inputs, lengths, state, *, reverse=False, segments, train):
-        same = ('bias', 'recurrent_dropout', 'zoneout', 'weight_drop', 'learned_state', 'unroll', 'checkpoint_every',
-                'dtype')
-        layer = RecurrentLayer(width, ops.make_cell(self.cell), reverse, **{field: getattr(self, field) for field in same},
-                               name=f'layer_{number}' + '_reverse' * reverse)
+        layer = RecurrentLayer(width, ops.make_cell(self.cell), reverse, self.bias, self.unroll, self.checkpoint_every, self.dtype,
+                               **self.regularisers(), name=f'layer_{number}' + '_reverse' * reverse)
         return layer(inputs, lengths, state, segments=segments, train=train)
 
     def _merge(self, forward, backward, number):

@@ -71,6 +71,12 @@ class ResidualBlock(nn.Module):
         """The states of its layers before the first position."""
         return tuple(layer.empty_state(rows, slots) if _has_state(layer) else None for _, layer in self._present())
 
+    @property
+    def rewinds(self):
+        """Whether all its states are KV caches: with a slot for every position, and so one can go back, or keep them in pages."""
+        states = [layer for _, layer in self._present() if _has_state(layer)]
+        return bool(states) and all(getattr(layer, 'has_slots', False) for layer in states)
+
     @nn.nowrap
     def _present(self):
         return [(name, getattr(self, name)) for name in self.layers if getattr(self, name) is not None]
@@ -162,6 +168,11 @@ class Stack(nn.Module):
         if not self.scan:
             return (empty,) * self.depth
         return jax.tree.map(lambda x: jnp.repeat(x[:, None], self.depth, axis=1), empty)
+
+    @property
+    def rewinds(self):
+        """See `ResidualBlock.rewinds`."""
+        return getattr(self.block(parent=None), 'rewinds', False)
 
     @nn.nowrap
     def by_kind(self, states):

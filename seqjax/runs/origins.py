@@ -119,9 +119,7 @@ def _files_of_hugging_face(directory):
         return {path: jax.make_array_from_callback(shapes[path].shape, place, np.asarray(arrays[path]).__getitem__)
                 for path, place in wanted.items()}
 
-    fields = {field.name: getattr(found.model, field.name) for field in dataclasses.fields(found.model)
-              if field.name not in (*models.FROM_DATA, 'parent', 'name')}
-    return Origin(str(directory), shapes, fetch, _tokens_of_hugging_face(directory, found.model).get, fields)
+    return Origin(str(directory), shapes, fetch, _tokens_of_hugging_face(directory, found.model).get, models.fields(found.model))
 
 
 def _tokens_of_hugging_face(directory, model):

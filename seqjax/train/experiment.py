@@ -114,7 +114,7 @@ def make_task(config, *, for_model, for_task, sample):
     """
     fields = config.model.to_dict()
     name = fields.pop('name')
-    make = lambda **changed: models.build(name, **{**for_model, **fields, **changed})
+    make = lambda **changed: models.build(name, for_model, **{**fields, **changed})
     model = configs.with_prefix('config.model', make)
     if config.parameters:
         model = make(width=configs.with_prefix('config', lambda: models.match_width(

@@ -30,7 +30,7 @@ def test_the_state_has_one_size_and_rows_come_first(name):
     state = model.initial_state(B, 10 ** 9)
     assert jax.tree.map(jnp.shape, state) == jax.tree.map(jnp.shape, model.initial_state(B, 1))
     assert all(leaf.shape[0] == B for leaf in jax.tree.leaves(state)) and model.context_length is None
-    assert not hasattr(model, 'rewind') and name in models.CARRYING and name in models.PACKING
+    assert not hasattr(model, 'rewind') and name in models.able('carries') and name in models.able('packs')
 
 
 @both

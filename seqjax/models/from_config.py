@@ -1,34 +1,34 @@
-"""What all Transformers have in common: the fields that say what a block is made of, and the stacks they describe."""
+"""From the fields of a config to modules: the one place where strings decide what a network is made of.
+
+`TransformerFields` makes the blocks, norms and positions of Transformers, `encoder` and `word_embedding` what a `Reader` is made of.
+"""
 
 import functools
 
 from flax import linen
-import jax
 import jax.numpy as jnp
 
-from seqjax import nn
+from seqjax import nn, ops
 from seqjax.errors import FieldError, refuse_unused, suggestion
+from seqjax.models.composed import Composed
+from seqjax.models.language_model import check_at_least
 
 ATTENTION = ('softmax', 'linear')
 
 
-class TransformerFields(linen.Module):
-    """The fields of a block; a family of models is a subclass with its own defaults.
+class TransformerFields(Composed, kw_only=True):
+    """The fields of a block and of all around it; a family of models is a subclass with its own defaults.
 
-    width, depth, heads: D, L, H. key_heads: heads of keys and values, which groups of queries share; 0: H. head_width: K; 0: D / H.
+    heads: H. key_heads: heads of keys and values, which groups of queries share; 0: H. head_width: K; 0: D / H.
     feed_forward: F; 0: 4 D. activation, gated: see `nn.FeedForward`. experts: so many feed-forward networks, of which every step
     chooses `experts_chosen`; 0: one (`nn.MixtureOfExperts`).
-    attention: 'softmax' or 'linear'. window: so many steps are in reach of each; 0: all. positions: see `nn.Positions`;
+    attention: 'softmax' or 'linear'. positions: see `nn.Positions`;
     rotary_base: of rotary ones; relative_buckets, relative_limit: of relative ones. norm: 'layer' or 'rms', with its epsilon.
-    order: 'pre' or 'post', see `nn.Block`. bias: of projections and norms. dropout: on what every layer adds; embedding_dropout:
-    on its inputs; attention_dropout: on the weights of attention. init_scale: the deviation of initial weights; 0: one that keeps
-    the variance, whatever the width. scan, remat: see `nn.Stack`.
+    order: 'pre' or 'post', see `nn.Block`. bias: of projections and norms. dropout: on what every layer adds;
+    attention_dropout: on the weights of attention. init_scale: the deviation of initial weights; 0: one that keeps
+    the variance, whatever the width. A `block` that is passed in comes instead of the one that the fields describe.
     """
 
-    vocabulary: int
-
-    width: int = 128
-    depth: int = 4
     heads: int = 4
     key_heads: int = 0
     head_width: int = 0
@@ -38,7 +38,6 @@ class TransformerFields(linen.Module):
     experts: int = 0
     experts_chosen: int = 2
     attention: str = 'softmax'
-    window: int = 0
     positions: str = 'learned'
     rotary_base: float = 10000.0
     relative_buckets: int = 32
@@ -47,104 +46,73 @@ class TransformerFields(linen.Module):
     epsilon: float = 1e-5
     order: str = 'pre'
     bias: bool = False
-    tie: bool = True
     dropout: float = 0.0
-    embedding_dropout: float = 0.0
     attention_dropout: float = 0.0
     init_scale: float = 0.02
-    scan: bool = False
-    remat: bool = False
-    dtype: str = 'float32'
 
     attention_scale = None  # of the scores; None: 1 / sqrt(K)
     attention_bias = False  # of the projections of attention, where `bias` is not for all
+    scale_attn_by_inverse_layer_idx = False
     rotary_scaling = ()  # see `ops.rotate`
-    balances = False  # whether what a mixture of experts sows is part of the loss
     embedding_scale = None  # the deviation of a new embedding; None: init_scale, and where that is 0 1 / sqrt(D)
 
     def __post_init__(self):
         super().__post_init__()
-        check(self)
+        check_transformer(self)
+
+    def make_embedding(self, vocabulary):
+        deviation = self.embedding_scale or self.init_scale or self.width ** -0.5
+        return nn.Embedding(vocabulary, self.width, linen.initializers.normal(deviation), jnp.dtype(self.dtype))
+
+    def make_positions(self, length=None, causal=False, name='positions'):
+        return nn.Positions(self.positions, self.width, self.heads, length, causal, self.relative_buckets, self.relative_limit,
+                            jnp.dtype(self.dtype), linen.initializers.normal(self.init_scale or 0.02), name=name)
+
+    @linen.nowrap
+    def make_stack(self, depth=0, cross=False, **options):
+        depth, given = depth or self.depth, self.decoder_block if cross else self.block
+        return nn.Stack(given or make_block(self, depth, cross), depth, norm_of(self) if self.order == 'pre' else None, self.scan,
+                        self.remat, **options)
+
+    @linen.nowrap
+    def make_norm(self):
+        return norm_of(self)()
+
+    @linen.nowrap
+    def kernel_init(self, contract=1, variance=1.0):
+        if self.init_scale:
+            return linen.initializers.normal(self.init_scale * variance ** 0.5)
+        return nn.fan_in(contract, variance)
 
 
-# ------------------------------------------------------------------------------------------------ parts, from the fields
-
-def make_stack(model, depth=None, cross=False, **options):
-    """The stack of blocks that the fields of a model describe, with attention to another stack or without."""
-    norm = functools.partial(nn.make_norm, model.norm, epsilon=model.epsilon, bias=model.bias, dtype=jnp.dtype(model.dtype))
-    depth = depth or model.depth
-    return nn.Stack(make_block(model, norm, depth, cross), depth, norm if model.order == 'pre' else None, model.scan, model.remat,
-                    **options)
+def norm_of(model):
+    """A function that makes the norms that the fields of a model describe."""
+    return functools.partial(nn.make_norm, model.norm, epsilon=model.epsilon, bias=model.bias, dtype=jnp.dtype(model.dtype))
 
 
-def make_embedding(model, vocabulary):
-    """A table of tokens."""
-    deviation = model.embedding_scale or model.init_scale or model.width ** -0.5
-    return nn.Embedding(vocabulary, model.width, linen.initializers.normal(deviation), jnp.dtype(model.dtype))
-
-
-def make_positions(model, length=None, causal=False, name='positions'):
-    """The positions that the fields of a model describe. length: no row is longer."""
-    return nn.Positions(model.positions, model.width, model.heads, length, causal, model.relative_buckets, model.relative_limit,
-                        jnp.dtype(model.dtype), linen.initializers.normal(model.init_scale or 0.02), name=name)
-
-
-def placed(x, positions, kind):
-    """Embedded tokens [B, T, D] with what positions of a kind add to them, [T, D] or [B, T, D]; None: nothing."""
-    if kind == 'sinusoidal':
-        x = x * jnp.asarray(x.shape[-1] ** 0.5, x.dtype)  # the sines have size 1 (Vaswani et al. 2017, section 3.4)
-    return x if positions is None else x + positions
-
-
-def cache_slots(model, caches, pages=None):
-    """How many steps of a row the caches of a stack have room for. Linear attention has no slots, and no bias for them."""
-    if model.attention == 'linear':
-        return 0
-    slots = jax.tree.leaves(caches)[0].shape[2 if model.scan else 1]
-    return slots if pages is None else pages.shape[1] * slots
-
-
-def only(mask, seen, T):
-    """A mask over T queries that lets them look only at keys that are `seen`, [B, S] of booleans; None: at all of them."""
-    if seen is None:
-        return mask
-    dense, seen = mask.dense(T, seen.shape[1]), seen[:, None, None]  # [B, 1, T, S], [B, 1, 1, S]
-    return seen if dense is None else dense & seen
-
-
-def kernel_init(model, contract=1, variance=1.0):
-    """Of a kernel that sums over `contract` axes."""
-    if model.init_scale:
-        return linen.initializers.normal(model.init_scale * variance ** 0.5)
-    return nn.fan_in(contract, variance)
-
-
-def make_block(model, norm, depth, cross=False):
+def make_block(model, depth, cross=False):
     """The block that the fields of a model describe, for a stack of so many."""
     # 2 L projections add to the residual stream, or 3 L; their scale keeps its variance at 1 (GPT-2, section 2.3).
-    part = dict(bias=model.bias, dtype=jnp.dtype(model.dtype), kernel_init=kernel_init(model), parent=None)
-    into = functools.partial(kernel_init, model, variance=1 / ((2 + cross) * depth) if model.order == 'pre' else 1.0)
+    part = dict(bias=model.bias, dtype=jnp.dtype(model.dtype), kernel_init=model.kernel_init(), parent=None)
+    into = functools.partial(model.kernel_init, variance=1 / ((2 + cross) * depth) if model.order == 'pre' else 1.0)
     scale, K = model.attention_scale, model.head_width or model.width // model.heads
     heads = dict(width=model.width, heads=model.heads, key_heads=model.key_heads, head_width=model.head_width, scale=scale,
                  dropout=model.attention_dropout, out_init=into(2), **{**part, 'bias': model.bias or model.attention_bias})
     if scale:  # what the scores are not divided by is in the queries from the beginning
-        heads['query_init'] = kernel_init(model, variance=1 / K / scale ** 2)
-    rotary = dict(rotary=model.rotary_base if model.positions == 'rotary' else 0.0, rotary_scaling=model.rotary_scaling)
+        heads['query_init'] = model.kernel_init(variance=1 / K / scale ** 2)
+    rotary = dict(rotary=model.rotary_base if model.positions == 'rotary' else 0.0, rotary_scaling=model.rotary_scaling,
+                  inverse_layer_scale=model.scale_attn_by_inverse_layer_idx)
     network = dict(inner=model.feed_forward, activation=model.activation, gated=model.gated, out_init=into(1), **part)
     return nn.Block(
         (nn.LinearAttention if model.attention == 'linear' else nn.MultiHeadAttention)(**rotary, **heads),
         nn.MixtureOfExperts(model.experts, model.experts_chosen, **network) if model.experts else nn.FeedForward(**network),
-        norm, nn.CrossAttention(**heads) if cross else None, model.order, model.dropout, parent=None)
+        norm_of(model), nn.CrossAttention(**heads) if cross else None, model.order, model.dropout, parent=None)
 
 
-# ------------------------------------------------------------------------------------------------ what cannot be
-
-def check(model):
+def check_transformer(model):
     """Refuses fields that make no Transformer, before anything is compiled."""
     nn.check_sizes(model)
-    for field in ('key_heads', 'head_width', 'feed_forward', 'experts', 'window', 'init_scale'):
-        if getattr(model, field) < 0:
-            raise FieldError(field, getattr(model, field), 'must be at least 0')
+    check_at_least(model, 0, 'key_heads', 'head_width', 'feed_forward', 'experts', 'window', 'init_scale')
     for field, known in (('activation', nn.ACTIVATIONS), ('attention', ATTENTION), ('norm', nn.NORMS), ('order', nn.ORDERS),
                          ('positions', nn.POSITIONS)):
         if getattr(model, field) not in known:
