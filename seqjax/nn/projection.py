@@ -1,6 +1,6 @@
 """The two layers that own most parameters: a linear map between any axes, and an embedding table.
 
-Every parameter says the logical names of its axes; `seqjax.parallel` maps the names to a mesh.
+Every parameter says the logical names of its axes, and so does what they make; `seqjax.parallel` maps the names to a mesh.
 """
 
 from collections.abc import Sequence
@@ -61,13 +61,12 @@ class Projection(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        shape = (*x.shape[x.ndim - self.contract:], *self.features)
+        shape, made = (*x.shape[x.ndim - self.contract:], *self.features), tuple(self.axes[self.contract:])
         kernel = parameter(self, 'kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
         y = multiply(x.astype(self.dtype), kernel, self.contract)
         if self.bias:
-            names = tuple(self.axes[self.contract:])
-            y += self.param('bias', partitioned(nn.initializers.zeros, names), tuple(self.features)).astype(self.dtype)
-        return y
+            y += self.param('bias', partitioned(nn.initializers.zeros, made), tuple(self.features)).astype(self.dtype)
+        return ops.constrain(y, 'batch', ..., *made) if y.ndim > len(made) else y
 
     @nn.nowrap
     def summed_axes(self):
@@ -94,13 +93,13 @@ class Embedding(nn.Module):
 
     def __call__(self, tokens):
         rows = jax.tree.map(lambda x: jnp.take(x, tokens, axis=0), self._rows())  # values and scales of a Quantised
-        return rows.astype(self.dtype)  # [..., D]
+        return ops.constrain(rows.astype(self.dtype), 'batch', ..., 'embed')  # [..., D]
 
     def attend(self, x):
         x, rows = x.astype(self.dtype), self._rows()
         if isinstance(rows, ops.Quantised):
             return ops.multiply_quantised(x.reshape(-1, self.features), rows).reshape(*x.shape[:-1], self.vocabulary)
-        return multiply(x, rows.T)  # [..., V]
+        return ops.constrain(multiply(x, rows.T), 'batch', ..., 'vocab')  # [..., V]
 
     @nn.nowrap
     def summed_axes(self):

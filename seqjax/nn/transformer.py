@@ -9,6 +9,7 @@ from flax import linen as nn
 import jax
 import jax.numpy as jnp
 
+from seqjax import ops
 from seqjax.errors import FieldError
 from seqjax.nn.multi_head import Context
 
@@ -62,7 +63,7 @@ class ResidualBlock(nn.Module):
             y = norm(x) if self.order == 'pre' else x
             y, state = layer(y, context, state, train=train) if _has_state(layer) else (layer(y, train=train), None)
             x = x + drop(y)
-            x = x if self.order == 'pre' else norm(x)
+            x = ops.constrain(x if self.order == 'pre' else norm(x), 'batch', ..., 'embed')
             kept.append(state)
         return x, tuple(kept)
 

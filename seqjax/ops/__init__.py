@@ -23,6 +23,7 @@ from seqjax.ops.attention.scores import (
 )
 from seqjax.ops.crf import Transitions, crf_decode, crf_log_likelihood, crf_log_partition, crf_marginals
 from seqjax.ops.experts import mix_experts
+from seqjax.ops.logical_axes import constrain, on_every_device, use_layout
 from seqjax.ops.losses import cross_entropy
 from seqjax.ops.pooling import last_step, mask_steps, max_step, mean_step, valid_steps
 from seqjax.ops.quantisation import EIGHT_BITS, Quantised, multiply_quantised, quantise
@@ -47,13 +48,14 @@ from seqjax.ops.recurrence.selective_state_space import selective_scan, selectiv
 from seqjax.ops.recurrence.token_shift import earlier_step, last_inputs, segment_starts
 from seqjax.ops.recurrence.wkv_operator import wkv, wkv_state
 
-__all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'EIGHT_BITS', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'Mask', 'MinGRU',
-           'MinLSTM', 'Orthogonal', 'PeepholeLSTM', 'ProjectedLSTM', 'Quantised', 'ResetBeforeGRU', 'Transitions', 'Weight',
-           'additive_scores', 'advance', 'alibi_bias', 'alibi_slopes', 'attend', 'bilinear_scores', 'causal_mask',
-           'crf_decode', 'crf_log_likelihood', 'crf_log_partition', 'crf_marginals', 'cross_entropy', 'dot_scores',
-           'earlier_step', 'gates', 'hard_weights', 'last_inputs', 'last_step', 'linear_attend', 'linear_attend_step',
-           'linear_recurrence', 'linear_state', 'lstm_step_backward', 'lstm_step_forward', 'make_cell', 'mask_steps',
-           'max_step', 'mean_step', 'mix_experts', 'multiply_quantised', 'part', 'quantise', 'recur', 'relative_buckets',
+__all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'EIGHT_BITS', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'Mask',
+           'MinGRU', 'MinLSTM', 'Orthogonal', 'PeepholeLSTM', 'ProjectedLSTM', 'Quantised', 'ResetBeforeGRU',
+           'Transitions', 'Weight', 'additive_scores', 'advance', 'alibi_bias', 'alibi_slopes', 'attend',
+           'bilinear_scores', 'causal_mask', 'constrain', 'crf_decode', 'crf_log_likelihood', 'crf_log_partition',
+           'crf_marginals', 'cross_entropy', 'dot_scores', 'earlier_step', 'gates', 'hard_weights', 'last_inputs',
+           'last_step', 'linear_attend', 'linear_attend_step', 'linear_recurrence', 'linear_state',
+           'lstm_step_backward', 'lstm_step_forward', 'make_cell', 'mask_steps', 'max_step', 'mean_step',
+           'mix_experts', 'multiply_quantised', 'on_every_device', 'part', 'quantise', 'recur', 'relative_buckets',
            'rotary_rates', 'rotate', 'scaled_dot_scores', 'segment_starts', 'select_rows', 'selective_scan',
-           'selective_state', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'valid_steps', 'weigh', 'wkv',
-           'wkv_state']
+           'selective_state', 'sinusoidal_positions', 'soft_weights', 'steps_of_segments', 'use_layout', 'valid_steps',
+           'weigh', 'wkv', 'wkv_state']

@@ -18,12 +18,10 @@ import functools
 import jax
 from jax import lax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
 
-from seqjax.ops.devices import cut_axes, row_axes
+from seqjax.ops.logical_axes import on_every_device
 
 METHODS = ('all', 'blocks', 'ragged')
-INNER = 'tensor'  # the axis of a mesh that F is cut along
 SMALLEST, LARGEST = 4, 128  # steps in a block
 _OF_ROWS = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [])  # [M, D], [M, F] -> [E, D, F]
 
@@ -39,8 +37,8 @@ def mix_experts(x, kernels, which, weights, *, activation, method=None):
     program is compiled for: 'ragged' for TPUs and 'blocks' for CPUs and GPUs. On a CPU ragged_dot multiplies every row with every
     kernel, and is slower than 'all'; docs/transformers.md has the times. On accelerators nothing was measured.
 
-    Under `jax.set_mesh` every device sorts its own rows: to sort those of all devices, each would need them all. Along `INNER`
-    it has a part of F of every expert and not some experts whole. The sum over devices is as large, and no device waits for the
+    On a mesh every device sorts its own rows: to sort those of all devices, each would need them all. Along 'mlp' it has a
+    part of F of every expert and not some experts whole. The sum over devices is as large, and no device waits for the
     one whose experts were chosen by most, or has room for as many pairs as it might have to read.
     """
     if method not in (None, *METHODS):
@@ -50,9 +48,16 @@ def mix_experts(x, kernels, which, weights, *, activation, method=None):
     if method == 'all' or method is None and which.shape[-1] == E:
         y = _all(x, kernels, gates, activation)
     else:
-        run = _on_every_device(functools.partial(_grouped, activation, method), x, kernels)
-        y = run(x, {name: kernel for name, kernel in kernels.items() if name != 'out_bias'}, which, weights)
+        inside = {name: kernel for name, kernel in kernels.items() if name != 'out_bias'}
+        rows = 'batch', None, None
+        y = on_every_device(functools.partial(_grouped, activation, method), (x, inside, which, weights),
+                            (rows, {name: _cut_along_F(name) for name in inside}, rows, rows), rows, summed='mlp')
     return y + gates @ kernels['out_bias'] if 'out_bias' in kernels else y
+
+
+def _cut_along_F(name):
+    """Names of the axes of a kernel, or of a bias inside of the experts."""
+    return {'out_kernel': (None, 'mlp', None)}.get(name, (None, 'mlp') if name.endswith('bias') else (None, None, 'mlp'))
 
 
 def _spread(which, weights, E):
@@ -193,18 +198,3 @@ def _block_size(rows, sizes):
 
 def _with_room(rows, b):
     return jnp.pad(rows, ((0, b), (0, 0)))
-
-
-# ------------------------------------------------------------------------------------------------ devices
-
-def _on_every_device(function, x, kernels):
-    """function(x, kernels, which, weights) on the rows of each device of the mesh that is set, and on its part of F."""
-    cut = cut_axes()
-    if not cut:
-        return function
-    inner = INNER if INNER in cut and kernels['in_kernel'].shape[2] % cut[INNER] == 0 else None
-    rows = PartitionSpec(row_axes(cut, x.shape[0]))
-    places = {name: PartitionSpec(*(inner if axis == (1 if name == 'out_kernel' else kernel.ndim - 1) else None
-                                    for axis in range(kernel.ndim))) for name, kernel in kernels.items() if name != 'out_bias'}
-    run = (lambda *inputs: lax.psum(function(*inputs), inner)) if inner else function
-    return jax.shard_map(run, in_specs=(rows, places, rows, rows), out_specs=rows, check_vma=False)

@@ -1,8 +1,4 @@
-"""Meshes, the table of logical axes, strategies and multi-process start.
-
-The only place that knows PartitionSpec, but for two: what no compiler cuts, or not well, is cut in `ops.accelerator_attention`
-and in `ops.experts`.
-"""
+"""Meshes, the table of logical axes, strategies and multi-process start. The only place that knows PartitionSpec."""
 
 from seqjax.parallel.memory import keep_freed_memory
 from seqjax.parallel.mesh import AXES, abstract_mesh, make_mesh, mesh_shape
@@ -16,9 +12,10 @@ from seqjax.parallel.rules import (
     parameter_shardings,
     replicated,
     state_shardings,
+    use_mesh,
 )
 from seqjax.parallel.strategies import STRATEGIES, Jit, Pmap, barrier, make_strategy
 
 __all__ = ['AXES', 'Jit', 'Pmap', 'Programs', 'RULES', 'STRATEGIES', 'abstract_mesh', 'barrier', 'keep_freed_memory',
            'make_mesh', 'make_strategy', 'mesh_shape', 'of_all_layers', 'of_one_layer', 'over_batch', 'parameter_shardings',
-           'replicated', 'start_processes', 'state_shardings']
+           'replicated', 'start_processes', 'state_shardings', 'use_mesh']

@@ -1,12 +1,19 @@
-"""One table from the logical names of axes, written at every parameter, to the axes of the mesh."""
+"""One table from the logical names of axes, of parameters and of activations, to the axes of the mesh."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import math
 
 from flax import linen
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from seqjax import ops
 
 RULES = {
     'batch': ('data', 'fsdp'),
-    'embed': 'fsdp',
+    'embed': 'fsdp',  # of parameters: in activations the rows have taken it, see `_places`
     'hidden': 'tensor',
     'heads': 'tensor',
     'mlp': 'tensor',
@@ -44,10 +51,7 @@ def parameter_shardings(boxed, mesh, rules=RULES):
     def sharding(box):
         if not isinstance(box, linen.LogicallyPartitioned):
             return box.shape, replicated(mesh)
-        places = [rules[name] if name is not None else None for name in box.names]
-        fits = [place if place is not None and size % mesh.shape[place] == 0 else None
-                for place, size in zip(places, box.value.shape)]
-        return box.value.shape, NamedSharding(mesh, PartitionSpec(*fits))
+        return box.value.shape, NamedSharding(mesh, PartitionSpec(*_places(box.names, box.value.shape, mesh.shape, rules)))
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(boxed, is_leaf=lambda x: isinstance(x, linen.LogicallyPartitioned))
     return {_names(path): sharding(box) for path, box in leaves}
@@ -76,6 +80,84 @@ def state_shardings(state, of_parameters, mesh):
         return replicated(mesh)
 
     return jax.tree_util.tree_map_with_path(sharding, state)
+
+
+# ------------------------------------------------------------------------------------------------ activations
+
+@contextlib.contextmanager
+def use_mesh(mesh: Mesh, rules=RULES) -> Iterator[None]:
+    """`jax.set_mesh`, and the axes of activations that are traced inside of it lie where the table says."""
+    with jax.set_mesh(mesh), ops.use_layout(TableLayout(tuple(rules.items()))):
+        yield
+
+
+@dataclasses.dataclass(frozen=True)
+class TableLayout:
+    """What `ops.constrain` and `ops.on_every_device` do under a mesh: its axes are those that no shard_map around has cut by."""
+
+    rules: tuple
+
+    def constrain(self, x, names):
+        sizes = _cutting_axes()
+        places = _places(names, x.shape, sizes, dict(self.rules), left_open=PartitionSpec.UNCONSTRAINED)
+        if not sizes or all(place is PartitionSpec.UNCONSTRAINED for place in places):
+            return x
+        return jax.lax.with_sharding_constraint(x, PartitionSpec(*places))
+
+    def on_every_device(self, function, arguments, names, result, summed):
+        sizes, rules = _cutting_axes(), dict(self.rules)
+        if not sizes:
+            return function(*arguments)
+        axes = {name: _axes(rules, name, sizes) for name in rules}
+
+        def leave_whole(names, argument):
+            for x in jax.tree.leaves(argument):
+                for name, size in zip(names, x.shape):
+                    if name is not None and size % _ways(axes[name], sizes):
+                        axes[name] = ()
+
+        jax.tree.map(leave_whole, names, arguments, is_leaf=_are_names)
+        spec = lambda names: PartitionSpec(*(axes[name] if name is not None else None for name in names))
+        run = (lambda *parts: jax.lax.psum(function(*parts), axes[summed])) if summed and axes[summed] else function
+        return jax.shard_map(run, in_specs=jax.tree.map(spec, names, is_leaf=_are_names), out_specs=spec(result),
+                             check_vma=False)(*arguments)
+
+
+def _cutting_axes():
+    """{axis: size} of the mesh that is set: those that arrays can still be cut along."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return {name: mesh.shape[name] for name, kind in zip(mesh.axis_names, mesh.axis_types)
+            if kind == AxisType.Auto and mesh.shape[name] > 1}
+
+
+def _places(names, shape, sizes, rules, left_open=None):
+    """For every axis of an array the axis or axes of the mesh that cut it; None: it is whole.
+
+    An axis of the mesh cuts one axis of an array, the first that names it. left_open: the place of an axis without a name, and of one
+    that the mesh does not divide: 65 characters cannot be cut in two.
+    """
+    taken, places = set(), []
+    for name, size in zip(names, shape, strict=True):
+        axes = tuple(axis for axis in _axes(rules, name, sizes) if axis not in taken)
+        taken.update(axes)
+        open_ = name is None or size % _ways(axes, sizes)
+        places.append(left_open if open_ else axes if len(axes) > 1 else axes[0] if axes else None)
+    return places
+
+
+def _axes(rules, name, sizes):
+    """The axes of a mesh of these sizes that a name stands for."""
+    rule = rules[name] if name is not None else None
+    return tuple(axis for axis in ((rule,) if isinstance(rule, str) else rule or ()) if axis in sizes)
+
+
+def _ways(axes, sizes):
+    """How many parts an axis has that is cut along `axes`."""
+    return math.prod(sizes[axis] for axis in axes)
+
+
+def _are_names(x):
+    return isinstance(x, tuple) and all(name is None or isinstance(name, str) for name in x)
 
 
 def _names(path):

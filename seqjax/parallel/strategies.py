@@ -66,7 +66,7 @@ class Jit(_Strategy):
         layout = jax.tree.map(lambda x: x.sharding, state if updates_state else state.carry)
         jitted = jax.jit(function, out_shardings=(layout, rules.replicated(self.mesh)),
                          donate_argnums=(0,) if updates_state else ())
-        with jax.set_mesh(self.mesh):  # a kernel that the compiler cannot cut reads from it what each device computes
+        with rules.use_mesh(self.mesh):
             traced = jitted.trace(state, batch)
         return Program(traced.lower().compile(), traced.jaxpr)
 

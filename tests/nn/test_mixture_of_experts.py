@@ -50,7 +50,7 @@ def test_eight_devices_compute_the_same_each_with_its_own_rows_and_its_part_of_e
     shardings = parallel.state_shardings(meta.unbox(boxed), parallel.parameter_shardings(boxed, mesh), mesh)
     params, x = jax.device_put(params, shardings), jax.device_put(x, parallel.over_batch(mesh))
     assert params['in_kernel'].addressable_shards[0].data.shape == (E, D // mesh.shape['fsdp'], 16 // mesh.shape['tensor'])
-    with jax.set_mesh(mesh):
+    with parallel.use_mesh(mesh):
         traced = jax.jit(jax.value_and_grad(loss, (0, 1))).trace(params, x)
     pairs = B // (mesh.shape['data'] * mesh.shape['fsdp']) * T * K
     assert f'f32[{pairs},{16 // mesh.shape["tensor"]}]' in str(traced.jaxpr)
@@ -63,5 +63,5 @@ def test_a_width_and_rows_that_a_mesh_does_not_divide_stay_whole(one_device):
     params, x = draw(layer)
     x = x[:3]
     expected = jax.jit(layer.apply)({'params': params}, x)
-    with jax.set_mesh(parallel.make_mesh(data=4, fsdp=1, tensor=2)):
+    with parallel.use_mesh(parallel.make_mesh(data=4, fsdp=1, tensor=2)):
         np.testing.assert_allclose(jax.jit(layer.apply)({'params': params}, x), expected, rtol=0, atol=1e-5)

@@ -8,15 +8,13 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
 
 from seqjax.ops.attention.masks import Mask
-from seqjax.ops.devices import cut_axes, row_axes
+from seqjax.ops.logical_axes import current_layout, on_every_device, use_layout
 
 LANES = 128  # a TPU computes with so many numbers at once: the kernel wants T and S in multiples of it
 BLOCKS = LANES, 2 * LANES, 4 * LANES  # steps in a block: the largest that divides
 NOBODY = -2 ** 31  # the id of keys that no query sees
-HEADS = 'tensor'  # the axis of a mesh that heads are cut along
 
 
 def cudnn_can(query, key, value, mask, bias, dropout):
@@ -42,19 +40,22 @@ def cudnn(query, key, value, mask, *, scale, **unused):
 
 
 def splash(query, key, value, mask, *, scale, interpret=False, **unused):
-    """`attend` by the Pallas kernel that comes with jax. Under `jax.set_mesh` every device computes its own rows and heads.
+    """`attend` by the Pallas kernel that comes with jax. On a mesh every device computes its own rows and heads.
 
     interpret: run it without a TPU, for tests.
     """
-    return _splash(query, key, value, mask, scale, interpret)
+    return _splash(query, key, value, mask, scale, interpret, current_layout())
 
 
-@functools.partial(jax.jit, static_argnames=('scale', 'interpret'))  # traced once for all layers of one shape
-def _splash(query, key, value, mask, scale, interpret):
+@functools.partial(jax.jit, static_argnames=('scale', 'interpret', 'layout'))  # traced once for all layers of one shape
+def _splash(query, key, value, mask, scale, interpret, layout):
     query_ids, key_ids = _ids(query, key, mask)
     query = (query.astype(jnp.float32) * scale).astype(query.dtype)
-    run = _on_every_device(functools.partial(_on_one_device, mask.causal, mask.window, interpret), query, key)
-    out = run(*map(_pad, (query, key, value)), *(None if ids is None else _pad(ids, NOBODY) for ids in (query_ids, key_ids)))
+    arguments = *map(_pad, (query, key, value)), *(None if ids is None else _pad(ids, NOBODY) for ids in (query_ids, key_ids))
+    names = ('batch', None, 'heads', None), ('batch', None)  # the compiler cuts all but kernels along a mesh by itself
+    with use_layout(layout):
+        out = on_every_device(functools.partial(_on_one_device, mask.causal, mask.window, interpret), arguments,
+                              (*names[:1] * 3, *names[1:] * 2), names[0])
     return _without_empty_rows(out[:, :query.shape[1]], mask)
 
 
@@ -75,20 +76,6 @@ def _on_one_device(causal, window, interpret, query, key, value, query_ids, key_
     ids = None if query_ids is None else library.SegmentIds(query_ids, key_ids)
     heads_first = (x.swapaxes(1, 2) for x in (query, key, value))
     return jax.vmap(kernel)(*heads_first, ids).swapaxes(1, 2)
-
-
-def _on_every_device(function, query, key):
-    """function(query, key, value, query ids, key ids) on the rows and heads of each device of the mesh that is set.
-
-    The compiler cuts everything else along the mesh by itself, but not a kernel.
-    """
-    cut = cut_axes()
-    if not cut:
-        return function
-    rows = row_axes(cut, query.shape[0])
-    heads = HEADS if HEADS in cut and key.shape[2] % cut[HEADS] == 0 else None
-    arrays, ids = PartitionSpec(rows, None, heads), PartitionSpec(rows)
-    return jax.shard_map(function, in_specs=(arrays, arrays, arrays, ids, ids), out_specs=arrays, check_vma=False)
 
 
 def _ids(query, key, mask):

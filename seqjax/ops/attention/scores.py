@@ -81,7 +81,7 @@ def attend(query, key, value, mask=None, *, bias=None, scale=None, dropout=0.0, 
         'in_parts'   an eighth of the queries at a time, each with the keys in their sight
         'blockwise'  in memory that grows with T and not with its square, and without the blocks that nobody sees
         'cudnn'      on Nvidia GPUs; in 16 bits, with fewer kinds of masks, no bias and no dropout
-        'splash'     on TPUs; with fewer kinds of masks, no bias and no dropout; on several TPUs under `jax.set_mesh`
+        'splash'     on TPUs; with fewer kinds of masks, no bias and no dropout; on several TPUs under `parallel.use_mesh`
         'auto'       the fastest that can, on the platform that the program is compiled for
     Scores and softmax are float32 whatever the inputs. A query that may look nowhere gets zeros, and so does its gradient.
     """

@@ -9,9 +9,8 @@ import pytest
 
 from seqjax import ops
 from seqjax.errors import FieldError
-from seqjax.ops import devices, experts
 from seqjax.ops.attention import accelerator
-from seqjax.parallel.rules import RULES
+from seqjax.parallel import use_mesh
 from tests.reference import attention as reference
 
 B, T, H, G, K = 2, 150, 2, 1, 8  # two blocks of 128, the second mostly padding
@@ -49,15 +48,11 @@ def test_on_a_mesh_every_device_computes_its_rows_and_heads():
     mesh = jax.make_mesh((2, 1, 2), ('data', 'fsdp', 'tensor'), axis_types=(jax.sharding.AxisType.Auto,) * 3)
     keys, values = (np.repeat(x, H, axis=2) for x in (key, value))
     whole = functools.partial(accelerator.splash, mask=ops.Mask(causal=True), scale=1.0, interpret=True)
-    with jax.set_mesh(mesh):
+    with use_mesh(mesh):
         traced = jax.jit(whole).trace(query, keys, values)
     assert 'shard_map' in str(traced.jaxpr) and f'f32[1,1,{256},{K}]' in str(traced.jaxpr).replace(' ', '')
     np.testing.assert_allclose(traced.lower().compile()(query, keys, values), whole(query, keys, values), atol=1e-6)
     assert 'shard_map' not in str(jax.jit(whole).trace(query, keys, values).jaxpr)
-
-
-def test_the_mesh_has_the_axes_of_the_table():
-    assert (devices.ROWS, accelerator.HEADS, experts.INNER) == (RULES['batch'], RULES['heads'], RULES['mlp'])
 
 
 @pytest.mark.parametrize('case', ['causal', 'causal window', 'lengths'])

@@ -1,0 +1,69 @@
+"""Logical names of the axes of arrays: 'batch', 'embed', 'heads', ... Where they lie on a mesh is not known here.
+
+Parameters and activations name their axes; `parallel.use_mesh` maps the names to a mesh by one table. Without a mesh, that is on one
+device, under pmap or in a notebook, all functions of this file do nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import contextvars
+from typing import Any, Protocol
+
+import jax
+
+Names = Sequence[Any]  # a logical name for every axis, or None; in `constrain` an ... for as many None as are missing
+
+
+class Layout(Protocol):
+    """A mesh and a table of names, hashable; see `parallel.rules.TableLayout`."""
+
+    def constrain(self, x: jax.Array, names: Names) -> jax.Array: ...
+
+    def on_every_device(self, function: Callable, arguments: tuple, names: tuple, result: Names,
+                        summed: str | None) -> jax.Array: ...
+
+
+_layout: contextvars.ContextVar[Layout | None] = contextvars.ContextVar('layout', default=None)
+
+
+@contextlib.contextmanager
+def use_layout(layout: Layout | None) -> Iterator[None]:
+    """Lays out what is traced inside of it."""
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def current_layout() -> Layout | None:
+    """That of the innermost `use_layout`: a static argument of functions that jit traces once for several callers."""
+    return _layout.get()
+
+
+def constrain(x: jax.Array, *names: Any) -> jax.Array:
+    """x itself, laid out on the mesh by the names of its axes: `constrain(x, 'batch', None, 'embed')`.
+
+    An axis with a name is cut as the table says, or whole where it says nothing. None leaves an axis to the compiler, and so does a
+    name whose part of the mesh does not divide the axis. An axis of the mesh cuts one axis of an array, the first that names it: after
+    'batch' nothing is left of the axes of fully sharded parameters, so 'embed' is cut in parameters and whole in activations.
+    '...' stands for all axes between. Without a mesh: x.
+    """
+    layout = current_layout()
+    if layout is None:
+        return x
+    if ... in names:
+        at = names.index(...)
+        names = (*names[:at], *(None,) * (x.ndim - len(names) + 1), *names[at + 1:])
+    return layout.constrain(x, names)
+
+
+def on_every_device(function: Callable, arguments: tuple, names: tuple, result: Names, *, summed: str | None = None) -> jax.Array:
+    """function(*arguments), by every device on its part: for what the compiler cannot cut, a kernel or a sort.
+
+    names: for each argument, a tree of arrays, the names of the axes of all of them, or a tree of such tuples. An axis without a
+    name is whole, and so are all axes of a name where one of them cannot be cut. result: the names of what is returned. summed:
+    where arguments are cut along this name, results are sums over it. Without a mesh: function(*arguments).
+    """
+    layout = current_layout()
+    return function(*arguments) if layout is None else layout.on_every_device(function, arguments, names, result, summed)
