@@ -11,7 +11,7 @@ from flax import linen
 import jax
 import jax.numpy as jnp
 
-from seqjax import nn
+from seqjax import nn, ops
 from seqjax.errors import FieldError
 
 
@@ -32,7 +32,7 @@ class StepProjection(linen.Module):
         bias = self.param('bias', nn.partitioned(zeros, (None, self.axes[1])), (self.steps, self.features))
         kernel, bias = (weights[:T].astype(self.dtype) for weights in (kernel, bias))
         product = 'btd,df->btf' if self.steps == 1 else 'btd,tdf->btf'
-        return jnp.einsum(product, x, kernel[0] if self.steps == 1 else kernel) + bias
+        return ops.constrain(jnp.einsum(product, x, kernel[0] if self.steps == 1 else kernel) + bias, 'batch', None, self.axes[1])
 
 
 class _Network(linen.Module):
@@ -51,7 +51,8 @@ class _Network(linen.Module):
         init = linen.initializers.normal(self.width ** -0.5)
         table = self.param('embedding', nn.partitioned(init, (None, 'vocab', 'embed')),
                            (self.steps, self.vocabulary, self.width)).astype(self.dtype)
-        x = table[jnp.minimum(jnp.arange(T), self.steps - 1), tokens]  # [B, T, D]
+        x = ops.constrain(table[jnp.minimum(jnp.arange(T), self.steps - 1), tokens], 'lookup', None, 'embed')
+        x = ops.constrain(x, 'batch', None, 'embed')  # [B, T, D]
         for layer in range(self.depth):
             x = linen.Dropout(self.dropout, deterministic=not train)(x)
             x = jax.nn.relu(StepProjection(self.width, self.steps, ('embed', 'mlp'), self.dtype, name=f'hidden_{layer}')(x))

@@ -93,7 +93,8 @@ class Embedding(nn.Module):
 
     def __call__(self, tokens):
         rows = jax.tree.map(lambda x: jnp.take(x, tokens, axis=0), self._rows())  # values and scales of a Quantised
-        return ops.constrain(rows.astype(self.dtype), 'batch', ..., 'embed')  # [..., D]
+        rows = ops.constrain(rows.astype(self.dtype), 'lookup', ..., 'embed')  # where the table lies, and then where rows do
+        return ops.constrain(rows, 'batch', ..., 'embed')  # [..., D]
 
     def attend(self, x):
         x, rows = x.astype(self.dtype), self._rows()

@@ -60,7 +60,7 @@ class RecurrentLayer(Regularisers):
             self.cell, weights, inputs, fresh if state is None else state, lengths, reverse=self.reverse, segments=segments,
             fresh=fresh, hold=self._hold(inputs.shape, train), state_mask=self._state_mask(inputs.shape[0], train),
             unroll=self.unroll, checkpoint_every=self.checkpoint_every)
-        return outputs.astype(self.dtype), state
+        return ops.constrain(outputs.astype(self.dtype), 'batch', ..., 'hidden'), state
 
     @nn.nowrap
     def summed_axes(self):

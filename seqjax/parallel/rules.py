@@ -13,6 +13,7 @@ from seqjax import ops
 
 RULES = {
     'batch': ('data', 'fsdp'),
+    'lookup': 'data',  # rows out of a table that is cut along 'embed': exchanged with 'batch' among neighbours, not among all
     'embed': 'fsdp',  # of parameters: in activations the rows have taken it, see `_places`
     'hidden': 'tensor',
     'heads': 'tensor',

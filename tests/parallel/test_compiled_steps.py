@@ -1,0 +1,100 @@
+"""What each of eight devices computes and holds in a compiled training step: its share, whatever the model and the mesh.
+
+Losses are right even where every device computes all rows, so nothing but the program shows it.
+"""
+
+import functools
+
+import jax
+import pytest
+
+from seqjax.analysis.cost.compiled import compiled_flops
+from seqjax.analysis.cost.flops import jaxpr_flops
+from seqjax.runs import RunDirectory
+from seqjax.train import build, make_train_step
+from tests.tiny import tiny_config, write_text
+
+DEVICES = 8
+MESHES = {'data=8': dict(data=8), 'fsdp=8': dict(data=1, fsdp=8), '2x2x2': dict(data=2, fsdp=2, tensor=2)}
+SIZES = dict(width=64, depth=3)
+HEADS = dict(SIZES, heads=4)
+FAMILIES = {
+    'gpt': ('gpt', '', HEADS), 'llama': ('llama', '', HEADS), 'bert': ('bert', 'masked_lm', HEADS), 't5': ('t5', 'span_corruption', HEADS),
+    'experts': ('gpt', '', dict(HEADS, experts=4)), 'mamba': ('mamba', '', SIZES), 'rwkv': ('rwkv', '', SIZES),
+    'seq2seq': ('seq2seq', 'translation', SIZES), 'lstm': ('recurrent', '', SIZES), 'reader': ('reader', 'classification', SIZES),
+}
+LOOPLESS = ('seq2seq', 'lstm', 'reader')  # their layers are never scanned
+CASES = [(family, scan, remat) for family in FAMILIES for scan in (False, True) for remat in (False, True)
+         if family not in LOOPLESS or not (scan or remat)]
+
+
+def compile_step(folder, family, scan, remat, mesh, **train):
+    """(jaxpr, compiled step) of 16 rows."""
+    model, task, sizes = FAMILIES[family]
+    source = {'translation': 'reverse', 'classification': 'reviews'}.get(task) or f'file:{write_text(folder / "text.txt")}'
+    loop = {} if family in LOOPLESS else dict(scan=scan, remat=remat)
+    config = tiny_config(model, task=task, data=dict(source=source, batch_size=16, sequence_length=32), model=sizes | loop,
+                         parallel=mesh, train=train)
+    parts = build(config, RunDirectory(folder))
+    step = make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=config.train.accumulate)
+    program = parts.strategy.compile(step, parts.target, parts.strategy.place(parts.training[0]), updates_state=True)
+    return program.jaxpr, program.run
+
+
+def measure(folder, capfd, *case, whole=None, **train):
+    """(work of all devices as a multiple of what the step needs, bytes of temporaries, whether XLA gave up on a layout).
+
+    whole: the program of one device that knows what the step needs; None: the jaxpr does. Chosen experts are read in a loop for which
+    nobody knows how often it runs, and which is as much shorter as there are fewer rows: its body counts once in both programs.
+    """
+    capfd.readouterr()
+    jaxpr, compiled = compile_step(folder, *case, **train)
+    once = functools.partial(compiled_flops, unknown_turns=1)
+    needed = jaxpr_flops(jaxpr.jaxpr) if whole is None else once(whole.as_text())
+    work = once(compiled.as_text()) * DEVICES / needed
+    return work, compiled.memory_analysis().temp_size_in_bytes, 'full rematerialization' in capfd.readouterr().err
+
+
+def whole_grid(fast):
+    """The cases of all families, those that are not fast marked as slow."""
+    return [pytest.param(*case, id=f'{case[0]}{" scan" * case[1]}{" remat" * case[2]}',
+                         marks=[] if case in fast else pytest.mark.slow) for case in CASES]
+
+
+@pytest.fixture(autouse=True)
+def everything_is_compiled():
+    """A program out of the cache gives no warning."""
+    jax.config.update('jax_enable_compilation_cache', False)
+    yield
+    jax.config.update('jax_enable_compilation_cache', True)
+
+
+@pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[
+    ('gpt', True, True), ('bert', True, False), ('mamba', True, False), ('experts', True, False), ('lstm', False, False)]))
+def test_a_device_computes_and_holds_its_share_of_the_rows(family, scan, remat, tmp_path, capfd):
+    """Fully sharded parameters come to the rows: rows stay where they are, as if parameters were everywhere."""
+    whole = compile_step(tmp_path, family, scan, remat, dict(data=1))[1] if family == 'experts' else None
+    work, temporaries = {}, {}
+    for mesh in ('data=8', 'fsdp=8'):
+        work[mesh], temporaries[mesh], gave_up = measure(tmp_path, capfd, family, scan, remat, MESHES[mesh], whole=whole)
+        assert not gave_up
+    assert max(work.values()) <= 1.05
+    assert temporaries['fsdp=8'] <= 1.2 * temporaries['data=8']
+
+
+@pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[('gpt', True, True)]))
+def test_on_a_mesh_of_three_axes_the_compiler_goes_from_layout_to_layout(family, scan, remat, tmp_path, capfd):
+    """Rows of an embedding that is cut along both: XLA replicates them where it is not told how to go."""
+    whole = compile_step(tmp_path, family, scan, remat, dict(data=1))[1] if family == 'experts' else None
+    work, _, gave_up = measure(tmp_path, capfd, family, scan, remat, MESHES['2x2x2'], whole=whole)
+    assert not gave_up and work <= 1.1  # what is not cut along `tensor` is computed by both that could have cut it
+
+
+def test_micro_batches_are_cut_like_batches(tmp_path, capfd):
+    work, _, gave_up = measure(tmp_path, capfd, 'gpt', True, True, MESHES['fsdp=8'], accumulate=2)
+    assert not gave_up and work <= 1.05
+
+
+def test_a_program_for_one_device_is_told_nothing(tmp_path):
+    jaxpr, _ = compile_step(tmp_path, 'gpt', True, False, dict(data=1))
+    assert 'sharding_constraint' not in str(jaxpr)
