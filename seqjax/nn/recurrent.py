@@ -79,7 +79,9 @@ class RecurrentLayer(Regularisers):
         if declared.kind == 'bias' and not self.bias:
             return jnp.zeros(declared.shape)
         weight = parameter(self, name, partitioned(declared.init, declared.axes), declared.shape)
-        return weight.astype(self.dtype) if declared.kind == 'matrix' else weight  # the matmuls are in dtype, nothing else
+        weight = weight.astype(self.dtype) if declared.kind == 'matrix' else weight  # the matmuls are in dtype, nothing else
+        # The loop needs all of it at every step: it comes before the loop begins.
+        return ops.constrain(weight, *('whole' if axis == 'embed' else axis for axis in declared.axes))
 
     def _fresh_state(self, rows):
         """The state that a sequence starts from: zeros, or learned."""

@@ -20,6 +20,7 @@ RULES = {
     'mlp': 'tensor',
     'vocab': None,
     'layers': None,
+    'whole': None,  # of a parameter that is needed at every step of a loop, and comes before it begins
     'experts': None,  # each is cut along 'mlp': see `ops.mix_experts`
 }
 ROWS = ('carry',)  # the parts of a training state that have a row for every row of the batch

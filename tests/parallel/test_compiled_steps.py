@@ -6,6 +6,7 @@ Losses are right even where every device computes all rows, so nothing but the p
 import functools
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
 import pytest
 
 from seqjax.analysis.cost.compiled import compiled_flops
@@ -64,9 +65,11 @@ def whole_grid(fast):
 @pytest.fixture(autouse=True)
 def everything_is_compiled():
     """A program out of the cache gives no warning."""
-    jax.config.update('jax_enable_compilation_cache', False)
-    yield
-    jax.config.update('jax_enable_compilation_cache', True)
+    for enabled in (False, True):
+        jax.config.update('jax_enable_compilation_cache', enabled)
+        compilation_cache.reset_cache()  # whether it is in use was decided by the first program
+        if not enabled:
+            yield
 
 
 @pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[

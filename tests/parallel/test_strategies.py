@@ -89,7 +89,7 @@ def run_labelled(tmp_path, task, accumulate, **mesh):
 
 
 def one_step(config, tmp_path):
-    """(parts, facts of a step, parameters after it, sums of the test split with these).
+    """(parts, facts of a step, parameters after it, sums of the test split, if there is one, with these).
 
     The step is plain gradient descent with rate 1, from parameters drawn at random.
     """
@@ -103,7 +103,7 @@ def one_step(config, tmp_path):
                                             accumulate=config.train.accumulate, axis_name=strategy.axis_name),
                             state, strategy.place(parts.training[0]), updates_state=True)
     state, facts = step(state, strategy.place(parts.training[0]))
-    sums = evaluate_state(strategy, parts.eval_step(), state, parts.test)
+    sums = parts.test and evaluate_state(strategy, parts.eval_step(), state, parts.test)
     return parts, jax.device_get(strategy.read(facts)), jax.device_get(strategy.leave(state).params), sums
 
 
