@@ -5,6 +5,7 @@ import functools
 import jax
 import numpy as np
 
+from seqjax import config as configs
 from seqjax import decode
 from seqjax.data import TextPair
 from seqjax.data.batches import ragged
@@ -39,6 +40,8 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
     if encoding.tokenizer is None:
         raise UserError(f'--workdir={run.path}: the run labels clips of frames, which are no lines of text; '
                         'use --mode=eval, or tasks and models as a library')
+    if not configs.task_of(config).answer:
+        raise UserError(f'--mode=predict: {configs.task_name(config)!r} predicts nothing about single sequences; use --mode=eval')
     sample = {'inputs': jax.tree.map(lambda x: x[None], encoding.inputs(TextPair('a', 'a') if encoding.pairs else 'a'))}
     task = make_task(config, for_model=encoding.for_model(), for_task=encoding.for_task(), sample=sample['inputs'])
     step, checkpoints = find_checkpoint(run, checkpoint)

@@ -12,7 +12,8 @@ import pytest
 
 from seqjax import config as configs
 from seqjax import tasks, train
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, UserError
+from seqjax.modes.predict import predict_lines
 from seqjax.runs import RunDirectory
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -87,7 +88,7 @@ def test_a_set_that_it_cannot_be_learned_from_is_refused(module):
         configs.validate(config)
 
 
-def test_launched_as_an_experiment_it_trains_and_is_evaluated(tmp_path):
+def test_launched_as_an_experiment_it_trains_and_is_evaluated(module, tmp_path):
     def launch(*words):
         command = [sys.executable, 'launch.py', f'--config={FILE}', f'--workdir={tmp_path}', *words]
         return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -96,3 +97,6 @@ def test_launched_as_an_experiment_it_trains_and_is_evaluated(tmp_path):
     result = json.loads((tmp_path / 'result.json').read_text())
     assert result['steps'] == 6 and np.isfinite(result['test/loss']) and 'eval/majority_accuracy' not in result
     assert json.loads(launch('--mode=eval'))['eval/loss'] == result['eval/loss']
+    config = configs.loads((tmp_path / 'config.json').read_text())
+    with pytest.raises(UserError, match="^--mode=predict: 'halves' predicts nothing about single sequences; use --mode=eval$"):
+        next(predict_lines(config, tmp_path, ['a line']))
