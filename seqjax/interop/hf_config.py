@@ -84,14 +84,14 @@ def model_fields(kind, config, architecture, tie, problems):
 def _from_gpt2(options, architecture, tie):
     width = options.size('n_embd', 768)
     options.only('scale_attn_weights', True, 'scores are always divided by sqrt(K) here')
-    options.only('scale_attn_by_inverse_layer_idx', False, 'scores of all layers have one scale here')
     options.only('add_cross_attention', False, 'there is no attention to another network here')
     return dict(
         vocabulary=options.size('vocab_size', 50257), context_length=options.size('n_positions', 1024), width=width,
         depth=options.size('n_layer', 12), heads=options.size('n_head', 12), feed_forward=options.size('n_inner', 4 * width),
         activation=options.activation('activation_function', 'gelu_new'), epsilon=options.number('layer_norm_epsilon', 1e-5),
         bias=True, tie=tie, dropout=options.number('resid_pdrop', 0.1), embedding_dropout=options.number('embd_pdrop', 0.1),
-        attention_dropout=options.number('attn_pdrop', 0.1), init_scale=options.number('initializer_range', 0.02))
+        attention_dropout=options.number('attn_pdrop', 0.1), init_scale=options.number('initializer_range', 0.02),
+        scale_attn_by_inverse_layer_idx=options.flag('scale_attn_by_inverse_layer_idx', False))
 
 
 def _from_llama(options, architecture, tie):
@@ -269,7 +269,7 @@ def _to_gpt2(model):
         n_head=model.heads, n_inner=model.feed_forward or 4 * model.width, activation_function=THEIR_ACTIVATION[model.activation],
         layer_norm_epsilon=model.epsilon, resid_pdrop=model.dropout, embd_pdrop=model.embedding_dropout,
         attn_pdrop=model.attention_dropout, initializer_range=model.init_scale or 0.02, tie_word_embeddings=model.tie,
-        bos_token_id=None, eos_token_id=None)
+        scale_attn_by_inverse_layer_idx=model.scale_attn_by_inverse_layer_idx, bos_token_id=None, eos_token_id=None)
 
 
 def _to_llama(model):

@@ -29,6 +29,7 @@ LLAMA3 = dict(rope_type='llama3', rope_theta=500.0, factor=4.0, low_freq_factor=
 CASES = {  # a class of transformers, and its config
     'gpt2': ('GPT2LMHeadModel', GPT2),
     'gpt2 untied': ('GPT2LMHeadModel', dict(GPT2, n_inner=10, activation_function='relu', tie_word_embeddings=False)),
+    'gpt2 scaled by layer': ('GPT2LMHeadModel', dict(GPT2, n_layer=3, scale_attn_by_inverse_layer_idx=True)),
     'gpt2 headless': ('GPT2Model', dict(GPT2, n_layer=1, activation_function='gelu', layer_norm_epsilon=1e-3)),
     'llama': ('LlamaForCausalLM', dict(LLAMA, num_key_value_heads=2, rope_parameters=LLAMA3)),
     'llama tied': ('LlamaForCausalLM', dict(LLAMA, num_key_value_heads=1, head_dim=6, attention_bias=True, tie_word_embeddings=True,
@@ -252,6 +253,8 @@ def test_a_pooler_that_nothing_reads_is_carried_along(case, tmp_path):
 
 OURS = {
     'gpt without biases': models.GPT(V, context_length=24, width=12, depth=2, heads=3, dropout=0.1),
+    'scanned gpt, scaled by layer': models.GPT(V, context_length=24, width=12, depth=3, heads=3, scan=True,
+                                               scale_attn_by_inverse_layer_idx=True),
     'scanned llama': models.Llama(V, context_length=24, width=12, depth=2, heads=6, key_heads=2, head_width=4, feed_forward=10,
                                   rotary_factor=2.0, scan=True),
     'scanned mixtral': models.Llama(V, context_length=24, width=12, depth=2, heads=3, feed_forward=20, experts=3, window=4,

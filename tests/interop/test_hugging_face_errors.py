@@ -159,7 +159,7 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
     ('mixtral', dict(sliding_window=0), 'sliding_window=0: must be a number of at least 1'),
     ('mixtral', dict(num_experts_per_tok=3), 'as experts_chosen of Llama here: experts_chosen=3: must be at least 1 and at most experts=2'),
     ('gpt2', dict(scale_attn_weights=False), 'scale_attn_weights=False: scores are always divided by sqrt(K) here'),
-    ('gpt2', dict(scale_attn_by_inverse_layer_idx=True), 'scale_attn_by_inverse_layer_idx=True: scores of all layers have one scale here'),
+    ('gpt2', dict(scale_attn_by_inverse_layer_idx='all'), "scale_attn_by_inverse_layer_idx='all': must be true or false"),
     ('gpt2', dict(n_layer='2'), "n_layer='2': must be a number of at least 1"),
     ('gpt2', dict(resid_pdrop=None, layer_norm_epsilon='small'), "layer_norm_epsilon='small': must be a number"),
     ('gpt2', dict(quantization_config=dict(bits=4)), "quantization_config='...': weights of so few bits are not read; save the model "
@@ -243,7 +243,7 @@ def test_what_transformers_has_no_option_for_is_listed(tmp_path):
     with pytest.raises(UserError) as caught:
         interop.to_hf(model, tmp_path, {'params': random_parameters(model, TOKENS)})
     assert str(caught.value).splitlines() == [
-        'GPT cannot be written as gpt2:', '  key_heads=1: gpt2 has only 2', '  window=3: gpt2 has only 0', "  norm='rms': gpt2 has only 'layer'"]
+        'GPT cannot be written as gpt2:', "  norm='rms': gpt2 has only 'layer'", '  window=3: gpt2 has only 0', '  key_heads=1: gpt2 has only 2']
     assert not list(tmp_path.iterdir())
 
 
