@@ -249,7 +249,7 @@ def loads(text):
 
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
                                       'train.xray_every', 'train.stop_metric', 'train.patience', 'train.decode_rows', 'data.split',
-                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'train.peak_flops',
+                                      'train.keep_latest', 'train.keep_best', 'train.max_skipped', 'train.baselines', 'train.peak_flops',
                                       'parallel', 'decode', 'quantise', 'cost')):
     """[(field, our value, their value)] where two configs describe different experiments.
 

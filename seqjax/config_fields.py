@@ -92,6 +92,7 @@ def _train():
         stop_metric='',           # as 'eval/loss': training ends early when it no longer improves; '': it never does
         decode_rows=0,            # pairs that every evaluation translates and scores (eval/bleu, eval/exact_match); 0: none
         patience=0,               # evaluations in a row without an improvement after which it does
+        baselines=True,           # of labelled sequences: what counting and a linear map reach on the same rows, at the end
         keep_latest=2,            # checkpoints
         keep_best=1,              # and, apart from those, the ones with the best stop_metric, or with the lowest eval/loss
         accumulate=1,             # micro-batches that a batch is cut into to save memory

@@ -4,7 +4,7 @@ import numpy as np
 
 from seqjax.analysis import figures
 from seqjax.errors import FieldError
-from seqjax.metrics import classification
+from seqjax.metrics import correlation
 
 MOST_POINTS = 2000  # more of them are counted in hexagons
 
@@ -51,4 +51,4 @@ def _limits(x, y):
 def _summary(predictions, targets, finite):
     counts = f'{len(finite):,} rows' + (f', {(~finite).sum():,} of them not finite' if not finite.all() else '')
     x, y = predictions[finite], targets[finite]
-    return f'Spearman {classification.spearman(x, y):.3f}, Pearson {classification.pearson(x, y):.3f}, {counts}'
+    return f'Spearman {correlation.spearman(x, y):.3f}, Pearson {correlation.pearson(x, y):.3f}, {counts}'

@@ -1,53 +1,67 @@
-"""What counting and a linear map get right: the scores that a network has to beat, from the same rows.
+"""What counting and a linear map get right: the scores that a network has to beat, from the same rows, by scikit-learn.
 
-    class     always the most frequent class; multinomial naive Bayes on how often each token occurs
-    labels    always the most frequent label; the most frequent label of each token
-    number    ridge regression on one-hot features, a feature for every token at every place; none where training rows have
-              more than MOST_FEATURES, for which it takes too long
+    class    always the most frequent class; multinomial naive Bayes on how often each token occurs
+    labels   always the most frequent label; the most frequent label of each token
+    number   ridge regression on one-hot features, a feature for every token at every place; none where training rows have
+             more than MOST_FEATURES, for which it takes too long
 
 All are fitted to the training rows. The strength of the ridge is the one with the best Spearman correlation on the
-validation rows. Rows: what `data.LabelledCodec.row` returns; frames have no tokens to count, and get the most frequent class
-only.
+validation rows. Rows: what `codec.row` returns; frames have no tokens to count, and get the most frequent class only.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from seqjax.metrics import classification
+from seqjax.metrics.correlation import spearman
 
+BASELINES = 'majority_accuracy', 'naive_bayes_accuracy', 'most_frequent_label_accuracy', 'ridge_spearman'
 STRENGTHS = 10.0 ** np.arange(-3, 5)
 MOST_FEATURES = 5000
 
 
-def baseline_scores(target, rows):
+def baseline_scores(target: str, rows: dict[str, Sequence[dict]], report: Callable[[str], None] = lambda text: None
+                    ) -> dict[str, float]:
     """{'eval/majority_accuracy': ..., 'test/ridge_spearman': ...} for the rows {'train': [...], 'validation': [...], ...}.
 
-    target: of a row, a 'class', 'labels' or a 'number'; '' for no baseline.
+    target: what the rows have, 'class', 'labels' or 'number'; '' for no baseline. report: told of what takes a while before
+    it begins.
     """
     if not target:
         return {}
-    fit = {'class': _classification, 'labels': _tagging, 'number': _regression}[target]
-    splits = dict(eval=rows['validation'], test=rows['test'])
-    return {f'{name}/{score}': value for name, split in splits.items() if split
-            for score, value in fit(rows['train'], rows['validation'], split).items()}
+    splits = {name: part for name, part in (('eval', rows['validation']), ('test', rows['test'])) if part}
+    if target == 'number':
+        return _ridge(rows['train'], rows['validation'], splits, report)
+    fit = _of_labels if target == 'labels' else _of_classes
+    return {f'{name}/{score}': value for name, split in splits.items() for score, value in fit(rows['train'], split).items()}
 
 
-def _classification(train, _, rows):
+def unbeaten(numbers: dict[str, float | None]) -> list[str]:
+    """A sentence for every baseline that is at least as good as the model. numbers: scores of both by name; None: undefined."""
+    found = []
+    for name, baseline in numbers.items():
+        split, _, score = name.rpartition('/')
+        ours = f'{split}/{score.rpartition("_")[2]}'
+        if score in BASELINES and None not in (baseline, numbers.get(ours)) and numbers[ours] <= baseline:
+            found.append(f'a baseline is not beaten: {name} {baseline:.4f}, {ours} {numbers[ours]:.4f}')
+    return found
+
+
+def _of_classes(train, rows):
     targets, truth = _targets(train), _targets(rows)
     counts = np.bincount(targets)
     found = dict(majority_accuracy=float(np.mean(truth == counts.argmax())))
     if _tokens(train[0]) is not None:
+        from sklearn.naive_bayes import MultinomialNB
+
         vocabulary = 1 + max(int(_tokens(row).max(initial=0)) for row in (*train, *rows))
-        of_class = np.ones((len(counts), vocabulary))  # Laplace: every token was seen once more
-        for row, target in zip(train, targets):
-            np.add.at(of_class[target], _tokens(row), 1)
-        logs = np.log(of_class / of_class.sum(axis=1, keepdims=True))
-        prior = np.log((counts + 1) / (counts + 1).sum())
-        answers = [(prior + logs[:, _tokens(row)].sum(axis=1)).argmax() for row in rows]
-        found['naive_bayes_accuracy'] = float(np.mean(truth == answers))
+        model = MultinomialNB(class_prior=(counts + 1) / (counts + 1).sum())  # every class and token was seen once more
+        model.partial_fit(_token_counts(train, vocabulary), targets, classes=np.arange(len(counts)))
+        found['naive_bayes_accuracy'] = float(np.mean(truth == model.predict(_token_counts(rows, vocabulary))))
     return found
 
 
-def _tagging(train, _, rows):
+def _of_labels(train, rows):
     targets, truth = _steps(train, lambda row: row['targets']), _steps(rows, lambda row: row['targets'])
     majority = np.bincount(targets).argmax()
     found = dict(majority_accuracy=float(np.mean(truth == majority)))
@@ -60,20 +74,25 @@ def _tagging(train, _, rows):
     return found
 
 
-def _regression(train, validation, rows):
+def _ridge(train, validation, splits, report):
     if _tokens(train[0]) is None:
         return {}
-    vocabulary = 1 + max(int(_tokens(row).max(initial=0)) for row in (*train, *validation, *rows))
+    vocabulary = 1 + max(int(_tokens(row).max(initial=0)) for row in (*train, *(row for split in splits.values() for row in split)))
     seen = np.unique(np.concatenate([_features(row, vocabulary) for row in train]))
     if len(seen) > MOST_FEATURES:
         return {}
-    X, X_validation, X_rows = (_one_hot(split, vocabulary, seen) for split in (train, validation, rows))
-    centre, y = X.mean(axis=0), _targets(train).astype(np.float64)
-    values, vectors = np.linalg.eigh((X - centre).T @ (X - centre))
-    projected = vectors.T @ ((X - centre).T @ (y - y.mean()))
-    weights = [vectors @ (projected / (values + strength)) for strength in STRENGTHS]
-    best = max(weights, key=lambda w: np.nan_to_num(classification.spearman(X_validation @ w, _targets(validation)), nan=-1))
-    return dict(ridge_spearman=classification.spearman(X_rows @ best, _targets(rows)))
+    from sklearn.linear_model import Ridge
+
+    report(f'baseline: ridge regression on {len(seen):,} features of {len(train):,} rows')
+    X = _one_hot(train, vocabulary, seen)
+    usual = np.asarray(X.mean(axis=0)).ravel() > 0.5
+    design = lambda X: _rare(X, usual)
+    fitted = [Ridge(strength, solver='sparse_cg', tol=1e-10).fit(design(X), _targets(train).astype(np.float64))
+              for strength in STRENGTHS]
+    known = {name: (design(_one_hot(split, vocabulary, seen)), _targets(split)) for name, split in splits.items()}
+    score = lambda model, name: spearman(model.predict(known[name][0]), known[name][1])
+    best = max(fitted, key=lambda model: np.nan_to_num(score(model, 'eval'), nan=-1)) if validation else fitted[0]
+    return {f'{name}/ridge_spearman': score(best, name) for name in splits}
 
 
 def _targets(rows):
@@ -81,7 +100,7 @@ def _targets(rows):
 
 
 def _steps(rows, part):
-    """`part` of all steps that have a label, one after another."""
+    """`part` of all positions that have a label, one after another."""
     return np.concatenate([part(row)[row['weights'] > 0] for row in rows])
 
 
@@ -97,11 +116,32 @@ def _features(row, vocabulary):
     return np.arange(len(tokens)) * vocabulary + tokens
 
 
+def _token_counts(rows, vocabulary):
+    """Sparse [rows, vocabulary]: how often each token occurs."""
+    return _sparse([_tokens(row) for row in rows], vocabulary)
+
+
 def _one_hot(rows, vocabulary, seen):
-    """[rows, features], of the features that were seen in training, which are sorted."""
-    made = np.zeros((len(rows), len(seen)))
-    for row, place in zip(rows, made):
+    """Sparse [rows, features], of the features that were seen in training, which are sorted."""
+    columns = []
+    for row in rows:
         features = _features(row, vocabulary)
         at = np.searchsorted(seen, features).clip(max=len(seen) - 1)
-        place[at[seen[at] == features]] = 1
-    return made
+        columns.append(at[seen[at] == features])
+    return _sparse(columns, len(seen))
+
+
+def _sparse(columns, width):
+    """Ones at the `columns` of every row; where one is named several times they add up."""
+    from scipy.sparse import csr_array
+
+    ends = np.cumsum([0, *map(len, columns)])
+    return csr_array((np.ones(ends[-1]), np.concatenate([*columns, np.zeros(0, int)]).astype(int), ends), (len(columns), width))
+
+
+def _rare(X, usual):
+    """The same with 1 - x for the features that most rows have: as good for a ridge with an intercept, and far sparser where
+    sequences are aligned."""
+    from scipy.sparse import csr_array, hstack
+
+    return hstack([X[:, ~usual], csr_array(1 - X[:, usual].toarray())]).tocsr()

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.metrics import classification
+from seqjax.metrics import is_wanted
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
@@ -30,7 +30,7 @@ class Classification(Task):
     output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'nats per sequence'
     answer: ClassVar[str] = 'label'
-    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
+    fields: ClassVar[tuple[str, ...]] = ('label_smoothing', 'baselines')
 
     def __call__(self, params, batch, key=None):
         logits, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']
@@ -39,7 +39,10 @@ class Classification(Task):
         if key is None:
             metrics['confusion'] = confusion(targets, answers, weights, logits.shape[-1])
         loss = ops.cross_entropy(logits, targets, 0.0 if key is None else self.label_smoothing)
-        return Sums(loss=(loss * weights).sum(), weight=weights.sum(), metrics=metrics)
+        rows = {}
+        if key is None and is_wanted('probabilities'):
+            rows = dict(probabilities=jax.nn.softmax(logits), targets=targets, weights=weights)
+        return Sums(loss=(loss * weights).sum(), weight=weights.sum(), metrics=metrics, rows=rows)
 
     def predict(self, params, batch):
         """{'probabilities': [B, C]}"""
@@ -48,9 +51,6 @@ class Classification(Task):
     def render(self, line, sequence, row, outputs, codec):
         probabilities = {name: float(p) for name, p in zip(codec.classes, outputs['probabilities'])}
         return dict(input=line, label=max(probabilities, key=probabilities.get), probabilities=probabilities)
-
-    def summary(self, sums):
-        return {**sums.means(), 'macro_f1': classification.macro_f1(sums.metrics['confusion'])}
 
 
 def confusion(targets, answers, weights, classes):

@@ -91,7 +91,7 @@ class LanguageModel(Task):
 
         return forward, dict(tokens=Input(('B', T), self.model.vocabulary - 1))
 
-    def summary(self, sums):
+    def numbers(self, sums):
         """Means, perplexity, and the bits that a token, and where their sizes are known a character and a byte, takes."""
         means = {name: float(value) for name, value in sums.means().items()}
         bits = means['loss'] / math.log(2)

@@ -112,7 +112,7 @@ class MaskedLM(Task):
         text = codec.tokenizer.glue.join(part for pair in zip(sequence, [*likeliest, '']) for part in pair if part)
         return dict(input=line, text=text, tokens=tokens)
 
-    def summary(self, sums):
+    def numbers(self, sums):
         """Means over tokens, and of the next sentence over rows; perplexity is that of the tokens alone."""
         means = {name: float(value) for name, value in sums.means().items()}
         rows = means.pop('rows', None)  # for every token

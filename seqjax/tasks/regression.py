@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from seqjax.metrics import classification
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
@@ -29,6 +28,7 @@ class Regression(Task):
     output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'mean squared error'
     answer: ClassVar[str] = 'prediction'
+    fields: ClassVar[tuple[str, ...]] = ('baselines',)
 
     @classmethod
     def head(cls, classes):
@@ -55,8 +55,6 @@ class Regression(Task):
     def render(self, line, sequence, row, outputs, codec):
         return dict(input=line, prediction=float(outputs['predictions']))
 
-    def summary(self, sums):
-        means, counted = sums.means(), sums.rows['weights'] > 0
-        predictions, targets = sums.rows['predictions'][counted], sums.rows['targets'][counted]
-        return {**means, 'root_mean_squared_error': self.scale * math.sqrt(means['loss']),
-                'pearson': classification.pearson(predictions, targets), 'spearman': classification.spearman(predictions, targets)}
+    def numbers(self, sums):
+        means = sums.means()
+        return {**means, 'root_mean_squared_error': self.scale * math.sqrt(means['loss'])}

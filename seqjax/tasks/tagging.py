@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.metrics import classification
+from seqjax.metrics import entities
 from seqjax.tasks.classification import confusion
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
@@ -32,6 +32,7 @@ class Tagging(Task):
     unit: ClassVar[str] = 'nats per step'
     per_step: ClassVar[bool] = True
     answer: ClassVar[str] = 'labels'
+    fields: ClassVar[tuple[str, ...]] = ('baselines',)
 
     @property
     def has_crf(self):
@@ -49,6 +50,8 @@ class Tagging(Task):
             metrics['accuracy'] = jnp.where(answers == targets, weights, 0).sum()
         if key is None:
             metrics['confusion'] = confusion(targets, answers, weights, len(self.classes))
+            if scheme := entities.scheme_of(self.classes):
+                metrics['entities'] = entities.count_entities(scheme, targets, answers, weights, batch.get('segments'))
         return Sums(loss=loss, weight=weights.sum(), metrics=metrics)
 
     def predict(self, params, batch):
@@ -78,7 +81,6 @@ class Tagging(Task):
             return ops.crf_decode(*outputs, batch['lengths'], batch.get('segments'))
         return jnp.argmax(outputs, axis=-1)
 
-    def summary(self, sums):
-        counts = sums.metrics['confusion']
-        by_tag = {f'f1/{name}': f1 for name, f1, true in zip(self.classes, classification.f1(counts), counts.sum(axis=1)) if true}
-        return {**sums.means(), 'macro_f1': classification.macro_f1(counts), **by_tag}
+    def found(self, sums):
+        scheme = entities.scheme_of(self.classes)
+        return {**super().found(sums), 'tags': self.classes, **(dict(entity_types=scheme.types) if scheme else {})}

@@ -12,6 +12,7 @@ from flax.core import meta
 import jax
 import jax.numpy as jnp
 
+from seqjax import metrics
 from seqjax.tasks.sums import Sums
 
 
@@ -32,7 +33,7 @@ class Task:
         task(params, batch, key=None)     Sums; with a key the model is in training, and dropout draws from it
         task.at(step)                     the same, as it is at a step of training
         task.predict(params, batch)       {name: array}: the predictions for a batch without targets
-        task.summary(sums)                {name: number}: what a reader wants to see of an evaluation
+        task.summary(sums)                {name: number}: what a reader wants to see of an evaluation; see `numbers`
 
     A loss that compares the rows of a batch with one another (contrastive losses) is given in two parts, and `__call__` follows:
 
@@ -129,8 +130,22 @@ class Task:
                                 rngs=None if key is None else {'dropout': key}, **packed)
 
     def summary(self, sums: Sums) -> dict[str, float]:
-        """Numbers to report of an evaluation."""
+        """Numbers to report of an evaluation: those of the task, and every registered metric that it has the arguments of."""
+        return {**self.numbers(sums), **metrics.measure(self.found(sums))}
+
+    def numbers(self, sums: Sums) -> dict[str, float]:
+        """Numbers of the task itself."""
         return sums.means()
+
+    def found(self, sums: Sums) -> dict[str, Any]:
+        """What metrics may ask for: 'loss', 'weight' and the metrics of `sums` as they were added up, 'classes' where there
+        are some, and the values of `sums.rows`, those of weight 0 left out."""
+        rows = dict(sums.rows)
+        counted = rows.pop('weights', None)
+        if counted is not None:
+            rows = {name: values[counted > 0] for name, values in rows.items()}
+        classes = dict(classes=self.classes) if hasattr(self, 'classes') else {}
+        return dict(loss=sums.loss, weight=sums.weight, **sums.metrics, **rows, **classes)
 
     # ------------------------------------------------------------------------------------------ asked by modes of a run
 

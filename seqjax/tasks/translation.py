@@ -80,6 +80,6 @@ class Translation(Task):
 
         return forward, inputs
 
-    def summary(self, sums):
+    def numbers(self, sums):
         means = {name: float(value) for name, value in sums.means().items()}
         return {**means, 'perplexity': math.exp(min(means['loss'], 700))}

@@ -127,7 +127,7 @@ def train(config, workdir):
         recorder.sync()  # an evaluation that was made up for comes after its checkpoint
         if lead:
             skipped = int(strategy.read(state.skipped))
-            result = final_numbers(config, run, parts, recorder, train_step, patience, step, skipped)
+            result = final_numbers(config, run, parts, recorder, train_step, patience, step, skipped, bar.say)
             run.write('result.json', json.dumps(result, indent=2) + '\n')
     parallel.barrier('finished')
     return json.loads(run.read('result.json'))

@@ -9,14 +9,14 @@ import jax
 from seqjax import data
 from seqjax.analysis.cost.flops import jaxpr_flops
 from seqjax.errors import UserError
-from seqjax.metrics.baselines import baseline_scores
+from seqjax.metrics.baselines import baseline_scores, unbeaten
 from seqjax.runs.directory import jsonable, read_metrics
 from seqjax.train.decode_eval import signatures
 from seqjax.train.utilisation import compute_speed, peak_flops
 
 
-def final_numbers(config, run, parts, recorder, train_step, patience, step, skipped):
-    """What result.json holds of a run that ended at `step`."""
+def final_numbers(config, run, parts, recorder, train_step, patience, step, skipped, report):
+    """What result.json holds of a run that ended at `step`. report: told of baselines, before and after they are fitted."""
     lines = read_metrics(run.metrics)
     newest = {name: value for line in lines for name, value in line.items() if '/' in name}
     before = json.loads(run.read('result.json') or '{}')  # a finished run that is started again trains no step
@@ -24,7 +24,10 @@ def final_numbers(config, run, parts, recorder, train_step, patience, step, skip
     speed = measured or before.get('tokens_per_second', 0.0)
     flops = _flops(train_step) or before.get('flops_per_step')
     rates = _compute_speed(config, parts, measured, flops, before)
-    simple = jsonable(baseline_scores(parts.task.baseline, parts.dataset.rows)) if isinstance(parts.dataset, data.Labelled) else {}
+    labelled = config.train.baselines and isinstance(parts.dataset, data.Labelled)
+    simple = jsonable(baseline_scores(parts.task.baseline, parts.dataset.rows, report)) if labelled else {}
+    for sentence in unbeaten({**newest, **simple}):
+        report(sentence)
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
     best_step, best_value = patience.best()
     return {**newest, **signatures(run), **simple, 'steps': min(step, config.train.steps), 'skipped': skipped,

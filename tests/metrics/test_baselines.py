@@ -149,6 +149,12 @@ def test_the_strength_is_the_best_one_on_the_validation_rows(monkeypatch):
     assert found['test/ridge_spearman'] == pytest.approx(score(test, best), rel=1e-9)
 
 
+def test_a_baseline_that_wins_is_remarked_on():
+    numbers = {'eval/accuracy': 0.5, 'eval/majority_accuracy': 0.4, 'eval/naive_bayes_accuracy': 0.5, 'test/spearman': None,
+               'test/ridge_spearman': 0.1, 'eval/spearman': 0.3, 'eval/ridge_spearman': None}
+    assert baselines.unbeaten(numbers) == ['a baseline is not beaten: eval/naive_bayes_accuracy 0.5000, eval/accuracy 0.5000']
+
+
 def test_too_many_features_are_not_waited_for(monkeypatch):
     rows = measured(30, 0)
     monkeypatch.setattr(baselines, 'MOST_FEATURES', 10)

@@ -9,6 +9,7 @@ import pytest
 from seqjax import models, ops, tasks
 from seqjax.errors import FieldError
 from seqjax.tasks import Classification, LanguageModel, Regression, Sums, Tagging
+from tests.reference.entities import spans
 
 B, T, V, C = 5, 4, 7, 3
 NAMES = ('ash', 'birch', 'cedar')
@@ -90,6 +91,22 @@ def test_tagging_is_a_loop_over_steps(batch):
     assert sums.weight == len(pairs)
     tags = {NAMES[truth] for truth, _ in pairs}
     assert {name for name in task.summary(sums) if '/' in name} == {f'f1/{tag}' for tag in tags}
+
+
+def test_of_iob_tags_whole_entities_are_scored_too(batch):
+    names = ('O', 'B-x', 'I-x')
+    task, rows = Tagging(Scores(per_step=True), names), for_task(batch, 'steps')
+    params = task.plain_init(jax.random.key(0), rows)
+    found = task.summary(jax.device_get(jax.jit(task.__call__)(params, rows)))
+    true = predicted = right = 0
+    for tokens, targets, length in zip(rows['inputs'], rows['targets'], rows['lengths']):
+        best = np.asarray(params['table'])[tokens].argmax(axis=-1)
+        one, other = (spans([names[tag] for tag in tags[:length]]) for tags in (targets, best))
+        true, predicted, right = true + len(one), predicted + len(other), right + len(one & other)
+    assert right and true and predicted
+    expected = dict(entity_f1=2 * right / (true + predicted), entity_precision=right / predicted, entity_recall=right / true)
+    assert {name: value for name, value in found.items() if name.startswith('entity')} == pytest.approx(
+        {**expected, 'entity_f1/x': expected['entity_f1']})
 
 
 def test_a_random_field_judges_all_labels_of_a_row_together(batch):
