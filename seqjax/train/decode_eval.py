@@ -105,7 +105,8 @@ class Written:
 
 def make_decoded(config, dataset):
     """The Decoded of a translation; None for other tasks, and where several processes share the work."""
-    if configs.task_of(config).data != 'pairs':
+    task = configs.task_of(config)
+    if task.data != 'pairs' or not task.decodes:
         return None
     configs.refuse_unread(config, ('prefix', 'exact'), 'is for --mode=generate --input=FILE, and not for answers that are '
                           'compared with references; write')
