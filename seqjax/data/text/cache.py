@@ -45,6 +45,10 @@ class Tokens:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def size(self) -> int:
+        return self._length
+
     def __getitem__(self, index: Any) -> Any:
         self._reads += 1
         found = self._array[index].astype(np.int32)
