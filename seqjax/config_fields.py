@@ -39,7 +39,6 @@ def _data():
         directory='',             # where TFDS keeps its sets; '': its own default
         held_out=0.1,             # the part held out, where the source has no validation split; the last part of a text
         held_out_rows=1000,       # of 'adding' and 'copy', which are generated without end
-        encoding='utf-8',         # of the characters of files: also 'latin-1', 'cp1252', ...
         split='validation',       # what --mode=eval measures: 'validation' or 'test'
         tokenizer='char',         # 'char', 'byte', 'bpe', 'unigram' or 'word'; 'pretrained': that of init_from, from Hugging Face
         vocabulary=1024,          # tokens that 'bpe', 'unigram' and 'word' may use; 'char' and 'byte' need no number

@@ -46,7 +46,7 @@ def untrained_run(config, workdir, changed=lambda params: params):
     """A run whose one checkpoint has parameters that were drawn at random, then changed; returns its parts and these."""
     run, rng = RunDirectory(workdir), np.random.default_rng(0)
     parts = build(config, run)
-    run.claim(config, parts.dataset)
+    run.claim(config, parts.dataset, parts.saved_model(config))
     draw = lambda x: jax.device_put(rng.normal(size=x.shape).astype(x.dtype), x.sharding)
     params = changed(jax.tree.map(draw, parts.target.params))
     Checkpoints(run.checkpoints).save({'params': params}, step=1, config=config.to_dict())

@@ -7,19 +7,18 @@ import json
 import shutil
 import sys
 
-import jax
 import numpy as np
 
 from seqjax import config as configs
 from seqjax.data.text.codecs import FILES
 from seqjax.errors import UserError
-from seqjax.modes.eval import open_run
-from seqjax.modes.mode import Flag, Mode
+from seqjax.runs.restore import open_run
+from seqjax.modes.mode import Flag, Mode, one_process
 from seqjax.runs import files
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.runs.directory import RunDirectory
 
-COPIED = ('config.json', 'data.json', *FILES)  # what the other modes read, where it is there
+COPIED = ('config.json', 'model.json', 'data.json', *FILES)  # what the other modes read, where it is there
 AVERAGED = ('params/', 'ema/')  # evaluation uses the running average where there is one
 
 
@@ -30,8 +29,7 @@ def average_checkpoints(config, workdir, last):
     mean = (x_1 + ... + x_N) / N in float64, rounded once to the type of the parameters; moments, counts and carried state
     are those of the newest. average.json says which checkpoints these were: the same ones are not averaged again.
     """
-    if jax.process_count() > 1:
-        raise UserError(f'--mode=average: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process('average')
     if last < 2:
         raise UserError(f'--last={last}: a mean is that of at least 2 checkpoints')
     configs.refuse_quantised(config, '--mode=average is about')

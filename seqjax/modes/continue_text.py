@@ -2,19 +2,20 @@
 
 import dataclasses
 import functools
+import sys
 
 import jax
-import numpy as np
 
 from seqjax import config as configs
 from seqjax import data, decode, models
 from seqjax.data.text import tokenizers
 from seqjax.errors import FieldError, UserError
-from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
 from seqjax.modes.input_warnings import Noticed
-from seqjax.modes.predict import pieces_of
+from seqjax.modes.lines import answered
+from seqjax.modes.mode import one_process
 from seqjax.runs.directory import RunDirectory
-from seqjax.train.experiment import make_task
+from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
+from seqjax.runs.saved_model import saved_model
 from seqjax.train.progress import ProgressBar
 
 
@@ -30,11 +31,11 @@ def generate_text(config, workdir, checkpoint='latest'):
     if reason:
         raise FieldError('config.decode.prompt', options.prompt, reason)
     end = _end(tokenizer, options.stop)
-    model, restore = _writer(config, run, tokenizer)
+    model = saved_model(run).build()
     if options.beam > 1:
         _check_beam(options, len(prompt), model.context_length)
     method = configs.method(config, options.draft and _load_draft(config, model, tokenizer))
-    decoder = decode.make_decoder(model, restore(checkpoint), end=end)
+    decoder = decode.make_decoder(*restore_model(run, config, *find_checkpoint(run, checkpoint)), end=end)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
         length, key = options.max_new_tokens, jax.random.key(options.seed)
@@ -56,48 +57,47 @@ def continue_lines(config, workdir, lines, checkpoint='latest'):
     config.decode.batch_size texts are written at a time, and one that is done makes room for the next (`decode.serve`).
     A line that cannot be continued gets a null and the reason. At the end it is said what was unusual about the lines.
     """
-    if jax.process_count() > 1:
-        raise UserError(f'--mode=generate --input: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process('generate --input')
     config, run, tokenizer = _open(config, workdir)
     options = config.decode
     _check(config)
     configs.refuse_unread(config, ('beam', 'contrastive', 'draft'), 'is for one prompt, and the lines of --input are drawn; write')
     configs.refuse_unread(config, ['prompt'], 'is not read, as every line of --input is a prompt; write')
     end = _end(tokenizer, options.stop)
-    model, restore = _writer(config, run, tokenizer)
-    decoder, method = decode.make_decoder(model, restore(checkpoint), end=end), configs.method(config)
+    model, params = restore_model(run, config, *find_checkpoint(run, checkpoint))
+    decoder, method = decode.make_decoder(model, params, end=end), configs.method(config)
     if isinstance(method, decode.Sample):
         write = functools.partial(decode.serve, decoder, sampler=method, max_new_tokens=options.max_new_tokens,
                                   rows=options.batch_size, pages=options.pages, page_size=options.page_size)
     else:
         write = lambda prompts, **drawn: (decode.search(decoder, prompts, method, limits=configs.limits(config),
                                                         batch_size=options.batch_size, **drawn), None)
-    with ProgressBar('generate', None, unit='text') as bar:
-        noticed, done, evicted = Noticed(), 0, 0
-        for piece in pieces_of(lines):
-            bar.update(done * options.samples, '' if done else 'compiling')
-            prompts = [_prompt(tokenizer, line) for line in piece]
-            for number, (line, (_, reason)) in enumerate(zip(piece, prompts), done + 1):
-                noticed.look(number, line)
-                if reason:
-                    noticed.note(number, f'without an answer ({reason})')
-            key, before = jax.random.fold_in(jax.random.key(options.seed), done), done * options.samples
-            ready = [prompt for prompt, reason in prompts if not reason for _ in range(options.samples)]
-            texts, facts = configs.with_prefix('config.decode', lambda: write(
-                ready, key=key, seen=lambda count: bar.update(before + count))) if ready else ((), None)
-            texts, evicted = iter(texts), evicted + (facts.evictions if facts else 0)
-            for line, (_, reason) in zip(piece, prompts):
-                if reason:
-                    yield dict(input=line, texts=None, reason=reason)
-                else:
-                    some = [next(texts).texts for _ in range(options.samples)]
-                    yield dict(input=line, texts=[line + _text(tokenizer, tokens, options.stop) for tokens, *_ in some])
-            done += len(piece)
-        for sentence in noticed.sentences():
-            bar.say(sentence)
-        if evicted:
-            bar.say(f'{evicted} times a text had to wait for pages of the cache, and was read again; more of them, '
-                    f'config.decode.pages={options.pages}, or fewer rows, config.decode.batch_size={options.batch_size}, take less time')
+    noticed, evicted = Noticed(), 0
+
+    def answer(piece, done, bar):
+        nonlocal evicted
+        prompts = [_prompt(tokenizer, line) for line in piece]
+        for number, (line, (_, reason)) in enumerate(zip(piece, prompts), done + 1):
+            noticed.look(number, line)
+            if reason:
+                noticed.note(number, f'without an answer ({reason})')
+        key, before = jax.random.fold_in(jax.random.key(options.seed), done), done * options.samples
+        ready = [prompt for prompt, reason in prompts if not reason for _ in range(options.samples)]
+        texts, facts = configs.with_prefix('config.decode', lambda: write(
+            ready, key=key, seen=lambda count: bar.update(before + count))) if ready else ((), None)
+        texts, evicted = iter(texts), evicted + (facts.evictions if facts else 0)
+        for line, (_, reason) in zip(piece, prompts):
+            if reason:
+                yield dict(input=line, texts=None, reason=reason)
+            else:
+                some = [next(texts).texts for _ in range(options.samples)]
+                yield dict(input=line, texts=[line + _text(tokenizer, tokens, options.stop) for tokens, *_ in some])
+
+    yield from answered('generate', lines, noticed, answer, unit='text', per_line=options.samples)
+    if evicted:
+        print(f'{evicted} times a text had to wait for pages of the cache, and was read again; more of them, '
+              f'config.decode.pages={options.pages}, or fewer rows, config.decode.batch_size={options.batch_size}, take less time',
+              file=sys.stderr)
 
 
 def _open(config, workdir):
@@ -164,19 +164,6 @@ def _check(config):
                               'write')
 
 
-def _writer(config, run, tokenizer):
-    """(model, restore) of a run that continues texts; restore(checkpoint) -> parameters."""
-    sample = dict(inputs=np.zeros((1, 1), np.int32))
-    task = make_task(config, for_model=data.TextCodec(tokenizer, config.data.sequence_length).for_model(),
-                     for_task={}, sample=sample['inputs'])
-
-    def restore(checkpoint):
-        step, checkpoints = find_checkpoint(run, checkpoint)
-        return restore_parameters(config, task, checkpoints, step, sample)
-
-    return task.model, restore
-
-
 def _load_draft(config, model, tokenizer):
     """The decoder of the run that drafts tokens for a model, on the devices of that."""
     run = RunDirectory(config.decode.draft)
@@ -195,7 +182,7 @@ def _load_draft(config, model, tokenizer):
                      'the same config.data')
     theirs.parallel.update(config.parallel)
     theirs.quantise.update(config.quantise)
-    draft, restore = _writer(theirs, run, their_tokenizer)
+    draft = saved_model(run).build()
     for given, whose in ((model, 'this run'), (draft, 'the run there')):
         if not getattr(given, 'rewinds', False):
             raise refuse('drafts are for Transformers with softmax attention, which can take back what they have read, and the '
@@ -204,7 +191,7 @@ def _load_draft(config, model, tokenizer):
     if config.decode.draft_tokens > limit:
         raise FieldError('config.decode.draft_tokens', config.decode.draft_tokens, f'must be at most {limit}, half of what '
                          'the model that drafts can look at')
-    return decode.make_decoder(draft, there(lambda: restore('latest')))
+    return decode.make_decoder(*there(lambda: restore_model(run, theirs, *find_checkpoint(run, 'latest'))))
 
 
 def _check_beam(options, prompt_length, context):

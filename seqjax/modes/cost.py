@@ -16,7 +16,7 @@ from seqjax.analysis.cost import complexity, scaling
 from seqjax.analysis.cost.complexity_plots import plot_costs
 from seqjax.analysis.cost.depth import sequential_depth
 from seqjax.errors import UserError
-from seqjax.modes.mode import Mode
+from seqjax.modes.mode import Mode, one_process
 from seqjax.runs import files
 from seqjax.runs.directory import RunDirectory
 from seqjax.train.experiment import build, make_task
@@ -45,8 +45,7 @@ def measure_cost(variants, workdir):
 
 def _check(variants, directory):
     """Refuses what cannot be measured here, before anything is."""
-    if jax.process_count() > 1:
-        raise UserError(f'--mode=cost: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process('cost')
     for config in variants.values():
         configs.refuse_quantised(config, '--mode=cost measures')
     if len(variants) > 1:

@@ -21,9 +21,10 @@ from seqjax.modes.mode import Mode
 from seqjax.params import freezing
 from seqjax.runs.directory import RunDirectory
 from seqjax.runs.origins import open_origin
+from seqjax.runs.restore import placed
 from seqjax.runs.transfer import find_origin
 from seqjax.train.experiment import check_batch, load_data, make_task, optimizer_of
-from seqjax.train.parameters import make_parameters, placed
+from seqjax.train.parameters import make_parameters
 
 SHORT = 2  # steps of a row that parameters are made from: their shapes do not depend on it
 DEEP = 4   # layers; a deeper model is counted as the same one with its layers in a loop, which is traced once

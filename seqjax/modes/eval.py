@@ -1,4 +1,4 @@
-"""What else can be done with a run: evaluate it, load its model. `writing`, `predict` and `translate` stand on it."""
+"""Evaluate a run on held-out rows, and open it to look into it."""
 
 import dataclasses
 import functools
@@ -6,19 +6,16 @@ import json
 import sys
 
 import jax
-import numpy as np
 
 from seqjax import config as configs
-from seqjax import parallel
 from seqjax.analysis.recurrent.layers import recurrent_layers
 from seqjax.errors import UserError
-from seqjax.modes.mode import CHECKPOINT, Mode
-from seqjax.runs.checkpoints import Checkpoints, verify
-from seqjax.runs.directory import RunDirectory, check_same_experiment, jsonable
+from seqjax.modes.mode import CHECKPOINT, Mode, one_process
+from seqjax.runs.directory import jsonable
+from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
 from seqjax.train.decode_eval import on_one_device
 from seqjax.train.evaluation import draw, evaluate_state, place_of, summarise
-from seqjax.train.experiment import build, make_strategy, make_task
-from seqjax.train.parameters import make_parameters, placed
+from seqjax.train.experiment import build
 from seqjax.train.progress import ProgressBar
 
 _OTHER_ROWS = ('source', 'held_out', 'held_out_rows', 'format', 'input_column', 'target_column', 'split_column', 'label_file',
@@ -62,54 +59,12 @@ def _same_rows(config, saved):
     return all(config.data[field] == saved.data[field] for field in _OTHER_ROWS)
 
 
-def load_model(workdir, checkpoint='latest', *, weights='', activations=False):
-    """(linen module, parameters) of a run, for code of your own: model.apply({'params': params}, ...).
-
-    The running average where there is one, adapters merged; no data is read. Not for runs that read clips of frames.
-    weights, activations: in 8 bits, as config.quantise says.
-    """
-    run = RunDirectory(workdir)
-    config, codec = for_these_devices(run.saved_config()), run.codec()
-    config.quantise.update(weights=weights, activations=activations)
-    configs.validate(config)
-    row = np.zeros((1, 2), np.int32)
-    spelling = getattr(codec, 'spelling', None) and dict(words=row, characters=np.zeros((1, 2, codec.spelling_length), np.int32))
-    sample = dict(inputs=spelling or row, lengths=np.full(1, 2, np.int32), targets=row)
-    task = make_task(config, for_model=codec.for_model(), for_task={}, sample=sample['inputs'])
-    step, checkpoints = find_checkpoint(run, checkpoint)
-    return task.model, restore_parameters(config, task, checkpoints, step, sample)
-
-
-def find_checkpoint(run, which):
-    """(step, checkpoints) for 'latest', 'best' or a number; only a checkpoint whose every byte is right is used."""
-    checkpoints = Checkpoints(run.checkpoints)
-    newest = checkpoints.newest_intact(report=lambda text: print(text, file=sys.stderr))  # sets damaged ones aside
-    steps = checkpoints.steps()
-    if newest is None:
-        raise UserError(f'--workdir={run.path}: no checkpoint yet; train first')
-    if which not in ('latest', 'best') and not (which.isdigit() and int(which) in steps):
-        raise UserError(f"--checkpoint={which}: write 'latest', 'best' or a step; there are: {', '.join(map(str, steps))}")
-    step = {'latest': newest, 'best': checkpoints.best_step()}.get(which) or int(which)
-    if step != newest and (problems := verify(checkpoints.path(step))):
-        raise UserError(f'--checkpoint={which}: step {step} is damaged ({problems[0]}); choose another of: '
-                        f'{", ".join(map(str, steps))}')
-    return step, checkpoints
-
-
-def open_run(config, workdir, may_differ=()):
-    configs.validate(config)
-    run = RunDirectory(workdir)
-    check_same_experiment(run.path, run.saved_config(), config, may_differ)
-    return run
-
-
 def open_recurrent(mode, config, workdir, checkpoint='latest'):
     """(run, parts, step, parameters) of a checkpoint of a recurrent model, the parameters on the host: to look into it.
 
     mode: what the user asked for, for the sentences that refuse it.
     """
-    if jax.process_count() > 1:
-        raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process(mode)
     configs.refuse_quantised(config, f'--mode={mode} looks into')
     config = for_these_devices(config)
     run = open_run(config, workdir)
@@ -118,28 +73,7 @@ def open_recurrent(mode, config, workdir, checkpoint='latest'):
         raise UserError(f'--mode={mode}: {config.model.name!r} has no recurrent layer to look into; choose the --workdir of '
                         'a recurrent model')
     step, checkpoints = find_checkpoint(run, checkpoint)
-    params = restore_parameters(config, parts.task, checkpoints, step, parts.dataset.sample())
-    return run, parts, step, jax.device_get(params)
-
-
-def for_these_devices(config):
-    """The same config, on one device where the mesh that the run was trained on needs more devices than there are."""
-    sizes = [abs(config.parallel[axis]) for axis in parallel.AXES]
-    if sizes[0] * sizes[1] * sizes[2] > jax.device_count():
-        config = config.copy_and_resolve_references()
-        config.parallel.update(data=1, fsdp=1, tensor=1, strategy='jit')
-    return config
-
-
-def restore_parameters(config, task, checkpoints, step, sample):
-    """Those of a checkpoint that the model computes with: the running average where there is one, adapters merged, in 8 bits
-    where config.quantise says so.
-
-    The optimizer's share of the checkpoint is not read. sample: a batch of one row, whatever its length.
-    """
-    parameters, which = make_parameters(config, task, sample), 'ema' if config.optimizer.ema else 'params'
-    target = placed({which: parameters.abstract}, parameters.boxed, make_strategy(config))
-    return parameters.merge(checkpoints.restore(step, target, part=True)[which])
+    return run, parts, step, jax.device_get(restore_model(run, config, step, checkpoints)[1])
 
 
 def _run(request):

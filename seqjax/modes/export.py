@@ -28,8 +28,8 @@ from seqjax import nn, ops, tasks
 from seqjax.data.text.codecs import FILES, saved_codec
 from seqjax.errors import FieldError, UserError
 from seqjax.interop.exported import FORMAT, PARAMETERS, PROGRAM, SIGNATURE, check_flatbuffers, read_exported
-from seqjax.modes.eval import find_checkpoint, load_model, open_run
-from seqjax.modes.mode import CHECKPOINT, Mode
+from seqjax.runs.restore import find_checkpoint, load_model, open_run
+from seqjax.modes.mode import CHECKPOINT, Mode, one_process
 from seqjax.ops.attention.plain import plain
 from seqjax.params import paths
 from seqjax.runs import files
@@ -43,8 +43,7 @@ def export_run(config, workdir, checkpoint='latest', report=lambda text: print(t
 
     report: told of every platform that the program cannot be lowered for.
     """
-    if jax.process_count() > 1:
-        raise UserError(f'--mode=export: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process('export')
     if jax.default_backend() != 'cpu':  # kernels that only this accelerator has would be part of the program
         raise UserError(f'--mode=export: is done on a CPU, for all platforms, and jax runs on {jax.default_backend()}; '
                         'set JAX_PLATFORMS=cpu')

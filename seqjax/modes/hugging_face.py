@@ -5,7 +5,7 @@ import jax
 from seqjax import config as configs
 from seqjax import interop
 from seqjax.errors import UserError
-from seqjax.modes.eval import load_model, open_run
+from seqjax.runs.restore import load_model, open_run
 from seqjax.modes.mode import CHECKPOINT, Mode
 
 

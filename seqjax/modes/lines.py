@@ -1,13 +1,16 @@
-"""Lines of --input, and answers to them on standard output."""
+"""Lines of --input, a few thousand at a time, and answers to them on standard output."""
 
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import sys
 import zlib
 
 from seqjax.errors import UserError
+
+LINES_AT_ONCE = 4096
 
 
 @contextlib.contextmanager
@@ -48,3 +51,29 @@ def print_lines(lines):
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes when it ends
+
+
+def answered(name, lines, noticed, answer, *, unit='line', per_line=1):
+    """Yields the answers to all lines in their order, with a progress bar `name`.
+
+    answer(lines, done, bar) yields those to a piece, before which there were `done` lines; noticed: `Noticed`, whose sentences
+    are said at the end. per_line: units of the bar that a line has.
+    """
+    from seqjax.train.progress import ProgressBar  # here, because printing needs none
+
+    with ProgressBar(name, None, unit=unit) as bar:
+        done = 0
+        for piece in _pieces(lines):
+            bar.update(done * per_line, '' if done else 'compiling')
+            yield from answer(piece, done, bar)
+            done += len(piece)
+            bar.update(done * per_line)
+        for sentence in noticed.sentences():
+            bar.say(sentence)
+
+
+def _pieces(lines):
+    """Lists of at most LINES_AT_ONCE lines, without their ends."""
+    lines = iter(lines)
+    while piece := [line.rstrip('\r\n') for line in itertools.islice(lines, LINES_AT_ONCE)]:
+        yield piece

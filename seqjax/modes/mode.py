@@ -74,6 +74,14 @@ class Mode:
     takes_sweeps: bool = False
 
 
+def one_process(mode: str) -> None:
+    """Refuses a mode that several processes cannot share."""
+    import jax  # here, because help needs none
+
+    if jax.process_count() > 1:
+        raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+
+
 class Words:
     """Words of a command line, each taken by who knows its name; `left` are those that nobody has taken."""
 

@@ -6,18 +6,14 @@ import jax
 import numpy as np
 
 from seqjax import config as configs
-from seqjax import decode
-from seqjax.data import TextPair
+from seqjax import decode, tasks
 from seqjax.data.batches import ragged
 from seqjax.errors import UserError
-from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
 from seqjax.modes.input_warnings import Noticed
-from seqjax.modes.lines import open_input, print_objects
-from seqjax.modes.mode import CHECKPOINT, INPUT, Mode
-from seqjax.train.experiment import make_task
-from seqjax.train.progress import ProgressBar
+from seqjax.modes.lines import answered, open_input, print_objects
+from seqjax.modes.mode import CHECKPOINT, INPUT, Mode, one_process
 
-LINES_AT_ONCE = 4096
 
 
 def predict_lines(config, workdir, lines, checkpoint='latest'):
@@ -32,33 +28,28 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
     be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time. At the end it is said what
     was unusual about them, and in which.
     """
-    if jax.process_count() > 1:
-        raise UserError(f'--mode=predict: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process('predict')
     config = for_these_devices(config)
     run = open_run(config, workdir)
     encoding = run.codec('labelled')
     if encoding.tokenizer is None:
         raise UserError(f'--workdir={run.path}: the run labels clips of frames, which are no lines of text; '
                         'use --mode=eval, or tasks and models as a library')
-    if not configs.task_of(config).answer:
+    learned = configs.task_of(config)
+    if not learned.answer:
         raise UserError(f'--mode=predict: {configs.task_name(config)!r} predicts nothing about single sequences; use --mode=eval')
-    sample = {'inputs': jax.tree.map(lambda x: x[None], encoding.inputs(TextPair('a', 'a') if encoding.pairs else 'a'))}
-    task = make_task(config, for_model=encoding.for_model(), for_task=encoding.for_task(), sample=sample['inputs'])
-    step, checkpoints = find_checkpoint(run, checkpoint)
-    label = functools.partial(jax.jit(task.predict), restore_parameters(config, task, checkpoints, step, sample))
-    with ProgressBar('predict', None, unit='line') as bar:
-        noticed, done = Noticed(encoding.marks.unknown), 0
-        for piece in pieces_of(lines):
-            bar.update(done, '' if done else 'compiling')
-            sequences = [task.parse(line, encoding) for line in piece]
-            rows = [task.row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
-            for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
-                _look(noticed, number, line, row, reason)
-            yield from _predict_lines(task, piece, sequences, rows, encoding, label, config.data.batch_size)
-            done += len(piece)
-            bar.update(done)
-        for sentence in noticed.sentences():
-            bar.say(sentence)
+    model, params = restore_model(run, config, *find_checkpoint(run, checkpoint))
+    task = tasks.build(configs.task_name(config), model, **encoding.for_task(), **learned.settings(config.train))
+    label, noticed = functools.partial(jax.jit(task.predict), params), Noticed(encoding.marks.unknown)
+
+    def answer(piece, done, bar):
+        sequences = [task.parse(line, encoding) for line in piece]
+        rows = [task.row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
+        for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
+            _look(noticed, number, line, row, reason)
+        return _predict_lines(task, piece, sequences, rows, encoding, label, config.data.batch_size)
+
+    yield from answered('predict', lines, noticed, answer)
 
 
 def _look(noticed, number, line, row, reason):
@@ -82,18 +73,6 @@ def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
             of_row = {name: value[number] for name, value in outputs.items()}
             answers[place] = task.render(lines[place], sequences[place][0], rows[place], of_row, encoding)
     return answers
-
-
-def pieces_of(lines):
-    """Lists of at most LINES_AT_ONCE lines, without their ends."""
-    piece = []
-    for line in lines:
-        piece.append(line.rstrip('\r\n'))
-        if len(piece) == LINES_AT_ONCE:
-            yield piece
-            piece = []
-    if piece:
-        yield piece
 
 
 def _run(request):

@@ -1,6 +1,7 @@
 """Translates new lines with a run, or with several at once: one line in, one answer out, in the same order."""
 
 import functools
+import sys
 
 import jax
 import numpy as np
@@ -11,16 +12,13 @@ from seqjax.data.batches import ragged
 from seqjax.data.readers.examples import Example
 from seqjax.data.text.tokenizers import BPETokenizer
 from seqjax.errors import FieldError, UserError, with_prefix
-from seqjax.modes.eval import find_checkpoint, for_these_devices, open_run, restore_parameters
+from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
 from seqjax.modes.explain import explain_row, pictures
 from seqjax.modes.input_warnings import Noticed
-from seqjax.modes.lines import open_input, print_objects
-from seqjax.modes.mode import CHECKPOINT, INPUT, Mode
-from seqjax.modes.predict import pieces_of
+from seqjax.modes.lines import answered, open_input, print_objects
+from seqjax.modes.mode import CHECKPOINT, INPUT, Mode, one_process
 from seqjax.runs.directory import RunDirectory
 from seqjax.special_tokens import END
-from seqjax.train.experiment import make_task
-from seqjax.train.progress import ProgressBar
 
 EXPLAINED = 8  # lines
 
@@ -40,28 +38,25 @@ def translate_lines(config, workdir, lines, checkpoint='latest', *, ensemble=(),
     models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
     decoder, method, limits = decode.make_decoder(models, params), configs.method(config), configs.limits(config)
     shapes, key = _shapes(config.data.max_length), jax.random.key(config.decode.seed)
-    noticed, done, drawn = Noticed(), 0, run.path / 'explain'
+    noticed, drawn = Noticed(), run.path / 'explain'
     for old in pictures(drawn) if explain else ():
         old.unlink()
-    with ProgressBar('translate', None, unit='line') as bar:
-        for some in pieces_of(lines):
-            rows = [_rows(number, line, encoding, shapes[-1], noticed) for number, line in enumerate(some, done + 1)]
-            prefixes = [() if piece else prefix for of_line in rows for piece, _ in enumerate(of_line)]
-            bar.update(done, '' if done else 'compiling')
-            answers = iter(with_prefix('config.decode', lambda: decode.search(
-                decoder, [row for of_line in rows for row in of_line], method, limits=limits, shapes=shapes,
-                batch_size=config.decode.batch_size, key=jax.random.fold_in(key, done), seen=bar.add, prefixes=prefixes)))
-            yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
-            for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
-                for row in of_line[:1]:
-                    bar.say(f'drawing how line {number} was translated')
-                    explain_row(decoder, encoding, row, method, limits, drawn, number, prefix)
-            done += len(some)
-            bar.update(done)
-        for sentence in noticed.sentences():
-            bar.say(sentence)
-        if explain:
-            bar.say(f'pictures: {drawn}' if pictures(drawn) else 'no pictures: no line has an answer to explain')
+
+    def answer(some, done, bar):
+        rows = [_rows(number, line, encoding, shapes[-1], noticed) for number, line in enumerate(some, done + 1)]
+        prefixes = [() if piece else prefix for of_line in rows for piece, _ in enumerate(of_line)]
+        answers = iter(with_prefix('config.decode', lambda: decode.search(
+            decoder, [row for of_line in rows for row in of_line], method, limits=limits, shapes=shapes,
+            batch_size=config.decode.batch_size, key=jax.random.fold_in(key, done), seen=bar.add, prefixes=prefixes)))
+        yield from (_texts([next(answers) for _ in of_line], encoding) for of_line in rows)
+        for number, of_line in enumerate(rows[:EXPLAINED] if explain and not done else (), 1):
+            for row in of_line[:1]:
+                bar.say(f'drawing how line {number} was translated')
+                explain_row(decoder, encoding, row, method, limits, drawn, number, prefix)
+
+    yield from answered('translate', lines, noticed, answer)
+    if explain:
+        print(f'pictures: {drawn}' if pictures(drawn) else 'no pictures: no line has an answer to explain', file=sys.stderr)
 
 
 def score_lines(config, workdir, lines, checkpoint='latest'):
@@ -74,32 +69,23 @@ def score_lines(config, workdir, lines, checkpoint='latest'):
     _, encoding, restore = open_translator('score', config, workdir, checkpoint)
     model, params = restore()
     score = functools.partial(jax.jit(functools.partial(decode.score_pairs, model)), params)
-    with ProgressBar('score', None, unit='line') as bar:
-        noticed, done = Noticed(), 0
-        for some in pieces_of(lines):
-            bar.update(done, '' if done else 'compiling')
-            pairs = [_pair(number, line, encoding, noticed) for number, line in enumerate(some, done + 1)]
-            yield from _score_pairs(pairs, encoding, score, config.decode.batch_size)
-            done += len(some)
-            bar.update(done)
-        for sentence in noticed.sentences():
-            bar.say(sentence)
+    noticed = Noticed()
+
+    def answer(some, done, bar):
+        pairs = [_pair(number, line, encoding, noticed) for number, line in enumerate(some, done + 1)]
+        return _score_pairs(pairs, encoding, score, config.decode.batch_size)
+
+    yield from answered('score', lines, noticed, answer)
 
 
 def open_translator(mode, config, workdir, checkpoint='latest'):
     """(run, encoding, restore) of a run that has learned to translate; restore() -> (model, parameters)."""
-    if jax.process_count() > 1:
-        raise UserError(f'--mode={mode}: is done by one process and not by {jax.process_count()}; leave out --coordinator')
+    one_process(mode)
     config = for_these_devices(config)
     run = open_run(config, workdir)
     encoding = run.codec('pairs')
     step, checkpoints = find_checkpoint(run, checkpoint)
-
-    def restore():
-        sample = dict(inputs=np.zeros((1, 1), np.int32), lengths=np.ones(1, np.int32), targets=np.zeros((1, 1), np.int32))
-        task = make_task(config, for_model=encoding.for_model(), for_task={}, sample=sample['inputs'])
-        return task.model, restore_parameters(config, task, checkpoints, step, sample)
-
+    restore = functools.partial(restore_model, run, config, step, checkpoints)
     return run, encoding, restore
 
 

@@ -1,10 +1,10 @@
 """What a run leaves behind:
 
     config.json      the resolved config            metrics.jsonl    one object a step, one an evaluation
-    data.json        what the data was              events.out...    the same for TensorBoard
-    codec.json       how text becomes numbers and   loss.png         the loss curves
-                     back                           *_confusion.png  what was taken for what, or *_predictions.png
-                                                    result.json      final metrics, when the run is done
+    model.json       what rebuilds its model        events.out...    the same for TensorBoard
+    data.json        what the data was              loss.png         the loss curves
+    codec.json       how text becomes numbers and   *_confusion.png  what was taken for what, or *_predictions.png
+                     back                           result.json      final metrics, when the run is done
     checkpoints/     see train.checkpoints          average_of_N/    a run directory too: see train.averaging
     eval_STEP.../    files of --mode=eval that are not those of the run's own last evaluation: see train.evaluation.place_of
 """
@@ -83,14 +83,16 @@ class RunDirectory:
         elif self.checkpoints.exists():
             raise UserError(f'--workdir={self.path}: has checkpoints and no config.json; choose another --workdir')
 
-    def claim(self, config, dataset):
-        """Makes the directory this experiment's: writes down its config and, once, what its data was."""
+    def claim(self, config, dataset, model=None):
+        """Makes the directory this experiment's: writes down its config and, once, its `SavedModel` and what its data was."""
         self.check(config)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.write('config.json', configs.dumps(config))
         except OSError as error:
             raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
+        if model is not None and self.read('model.json') is None:
+            self.write('model.json', model.dumps())
         if self.read('data.json') is None:
             for name, text in dataset.files().items():
                 self.write(name, text)

@@ -9,12 +9,14 @@ import jax
 import numpy as np
 
 from seqjax import config as configs
-from seqjax import data, models, parallel, tasks
+from seqjax import data, parallel, tasks
 from seqjax.errors import FieldError, UserError
 from seqjax.params.paths import by_path
+from seqjax.runs.restore import make_strategy, placed
+from seqjax.runs.saved_model import describe_model, make_model
 from seqjax.train.decode_eval import make_decoded
 from seqjax.train.optimizers import make_optimizer
-from seqjax.train.parameters import make_parameters, placed
+from seqjax.train.parameters import make_parameters
 from seqjax.train.schedules import make_schedule
 from seqjax.train.state import create_state
 from seqjax.train.step import make_eval_step, make_train_step
@@ -45,6 +47,10 @@ class Experiment:
     def initial_carry(self):
         """What a recurrent model remembers before the first batch: nothing; None where nothing is carried."""
         return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype), x.sharding), self.target.carry)
+
+    def saved_model(self, config):
+        """What rebuilds the model alone."""
+        return describe_model(config, self.task, self.dataset.for_model(), self.dataset.sample())
 
     def parameter_count(self, counted=lambda path: True):
         return sum(leaf.size for path, leaf in by_path(self.target.params).items() if counted(path))
@@ -102,23 +108,12 @@ def build(config, run, origin=None, report=lambda text: None):
                       configs.with_prefix('config', lambda: make_decoded(config, dataset)))
 
 
-def make_strategy(config):
-    return configs.with_prefix('config', lambda: parallel.make_strategy(
-        **{name: config.parallel[name] for name in ('strategy', *parallel.AXES)}))
-
-
 def make_task(config, *, for_model, for_task, sample):
     """The task that the config names or its source is for, around the model.
 
     for_model, for_task: what the data decides about them; sample: inputs of a batch of one row.
     """
-    fields = config.model.to_dict()
-    name = fields.pop('name')
-    make = lambda **changed: models.build(name, for_model, **{**fields, **changed})
-    model = configs.with_prefix('config.model', make)
-    if config.parameters:
-        model = make(width=configs.with_prefix('config', lambda: models.match_width(
-            lambda width: make(width=width), sample, config.parameters, models.width_multiple(name, fields))))
+    model, _ = make_model(config, for_model, sample)
     return configs.with_prefix('config', lambda: tasks.build(
         configs.task_name(config), model, **for_task, **configs.task_of(config).settings(config.train)))
 

@@ -59,7 +59,7 @@ def train(config, workdir):
                 _say_early_end(config, patience, step, bar.say)
                 return result
             if lead:
-                run.claim(config, parts.dataset)  # only now: a config with a mistake in it leaves nothing behind
+                run.claim(config, parts.dataset, parts.saved_model(config))  # only now: a config with a mistake in it leaves nothing behind
             parallel.barrier('claimed')
             bar.say('\n'.join(parts.describe()))
             state, seconds = _newest_state(config, parts, checkpoints, step, start, bar.say)

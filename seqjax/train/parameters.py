@@ -66,9 +66,3 @@ def make_parameters(config, task, sample):
     configs.with_prefix('config', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
     configs.with_prefix('config', lambda: optimizers.check_rates(config.optimizer, made.abstract))
     return made
-
-
-def placed(abstract, boxed, strategy):
-    """The same ShapeDtypeStructs, each with the sharding that a strategy gives it."""
-    layout = strategy.state_layout(abstract, boxed)
-    return jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)

@@ -12,7 +12,7 @@ from seqjax.data import LabelledCodec, TextCodec
 from seqjax.data.text.pair_codec import PairCodec, Vocabulary
 from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.errors import UserError
-from seqjax.modes.eval import load_model
+from seqjax.runs import load_model
 from seqjax.modes.hugging_face import write_hugging_face
 from tests.labelled_files import untrained_run
 from tests.tiny import tiny_config, write_text

@@ -14,7 +14,7 @@ from seqjax import config as configs
 from seqjax import interop, train
 from seqjax.errors import FieldError, UserError
 from seqjax.interop import exported
-from seqjax.modes.eval import load_model
+from seqjax.runs import load_model
 from seqjax.modes.export import PLATFORMS, Call, export_run, lower, make_call
 from seqjax.tasks import Input
 from seqjax.params import paths

@@ -13,7 +13,7 @@ import pytest
 from seqjax.data import CharTokenizer, LabelledCodec
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.continue_text import generate_text
-from seqjax.modes.eval import find_checkpoint
+from seqjax.runs import find_checkpoint
 from seqjax.runs import Checkpoints, RunDirectory
 from tests.labelled_files import untrained_run
 from tests.runs.test_checkpoints import save

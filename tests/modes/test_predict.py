@@ -1,6 +1,5 @@
 """Labels for new lines: as many as there are lines, in their order, and each as if its line had been alone."""
 
-import importlib
 import itertools
 import json
 import types
@@ -12,12 +11,12 @@ import pytest
 from seqjax import config as configs
 from seqjax import data, decode
 from seqjax.errors import UserError
+from seqjax.modes import lines
 from seqjax.modes.predict import predict_lines
 from seqjax.runs import RunDirectory
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
 from tests.tiny import tiny_config
 
-module = importlib.import_module('seqjax.modes.predict')  # predict_lines is the function
 SHORT, LONG = decode.lengths.SHORTEST, decode.lengths.SHORTEST + 5
 LINES = ['abc', 'h', '', 'gfedcba', 'a' * LONG, 'abé', 'c' * SHORT, 'dd', 'cab', 'fg', 'hgf', 'ad', 'cb', 'ee', ' ', 'ß']
 
@@ -78,14 +77,14 @@ def test_a_line_is_judged_alone_and_in_pieces_as_among_others(classifier, monkey
     for place in (1, 4):
         alone, = answers(classifier, [LINES[place]])
         assert alone == {**together[place], 'probabilities': pytest.approx(together[place]['probabilities'], abs=1e-5)}
-    monkeypatch.setattr(module, 'LINES_AT_ONCE', 3)
+    monkeypatch.setattr(lines, 'LINES_AT_ONCE', 3)
     in_pieces = answers(classifier, iter(LINES))
     assert [answer['label'] for answer in in_pieces] == [answer['label'] for answer in together]
     assert answers(classifier, []) == []
 
 
 def test_the_first_answers_do_not_wait_for_the_last_line(classifier, monkeypatch):
-    monkeypatch.setattr(module, 'LINES_AT_ONCE', 2)
+    monkeypatch.setattr(lines, 'LINES_AT_ONCE', 2)
     config, workdir, *_ = classifier
     endless = predict_lines(config, workdir, itertools.cycle(['abc', 'h']))
     assert [answer['input'] for answer in itertools.islice(endless, 5)] == ['abc', 'h', 'abc', 'h', 'abc']
@@ -171,7 +170,7 @@ def test_numbers_are_in_the_unit_of_the_targets(regressor):
 # ------------------------------------------------------------------------------------------------ what is said
 
 def test_what_was_unusual_is_said_at_the_end(classifier, monkeypatch, capsys):
-    monkeypatch.setattr(module, 'LINES_AT_ONCE', 2)
+    monkeypatch.setattr(lines, 'LINES_AT_ONCE', 2)
     answers(classifier, ['abc', 'abß', '', 'a\0', 'ab\N{REPLACEMENT CHARACTER}', 'h'])
     said = capsys.readouterr().err
     assert said.startswith('predict 0 lines  compiling\n')

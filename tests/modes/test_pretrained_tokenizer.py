@@ -12,7 +12,7 @@ from seqjax.data.text import tokenizers
 from seqjax.data.text.masking import Masking
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.continue_text import generate_text
-from seqjax.modes.eval import load_model
+from seqjax.runs import load_model
 from seqjax.runs import RunDirectory, transfer
 from seqjax.special_tokens import Marks
 from seqjax.train import build

@@ -13,7 +13,8 @@ from seqjax.modes.average import average_checkpoints
 from seqjax.modes.continue_text import generate_text
 from seqjax.modes.cost import measure_cost
 from seqjax.modes.describe import describe_experiment
-from seqjax.modes.eval import evaluate, load_model
+from seqjax.modes.eval import evaluate
+from seqjax.runs import load_model
 from seqjax.modes.export import export_run
 from seqjax.params import quantise, size_in_bytes
 from seqjax.params.quantisation import find_summed_axes

@@ -21,13 +21,14 @@ from seqjax.errors import FieldError, UserError
 from seqjax.modes.predict import predict_lines
 from seqjax.modes.translate import score_lines, translate_lines
 from seqjax.runs import RunDirectory
+from seqjax.train import progress
 from seqjax.special_tokens import END
 from seqjax.train import build
 from tests.pair_files import pair_config, untrained_translator, write_pairs
 from tests.tiny import tiny_config
 
 module = importlib.import_module('seqjax.modes.translate')  # translate_lines is the function
-predict = importlib.import_module('seqjax.modes.predict')
+lines_module = importlib.import_module('seqjax.modes.lines')
 LONGEST = 22  # config.data.max_length
 SHAPES = (16, LONGEST + 1)
 SHORT = ['ab', '', 'abcd dcba', 'a b c', 'da', ' ', 'bb dd', 'ab', 'dcba dcba abcd', 'c']  # fit into rows of SHAPES[0]
@@ -129,7 +130,7 @@ def test_ten_thousand_lines_of_all_kinds(run, capsys):
 
 
 def test_the_first_answers_do_not_wait_for_the_last_line(run, monkeypatch):
-    monkeypatch.setattr(predict, 'LINES_AT_ONCE', 2)
+    monkeypatch.setattr(lines_module, 'LINES_AT_ONCE', 2)
     config, workdir, *_ = run
     endless = translate_lines(config, workdir, itertools.cycle(['ab', 'da']))
     first = texts(itertools.islice(endless, 5))
@@ -205,7 +206,7 @@ def test_another_seed_draws_another_text_and_so_does_another_line(run, monkeypat
     drawn = lambda seed: texts(answers(run, ['abcd'] * 8, dict(sample=True, temperature=1.0, seed=seed)))
     first = drawn(0)
     assert drawn(0) == first and drawn(1) != first and len(set(first)) > 4
-    monkeypatch.setattr(predict, 'LINES_AT_ONCE', 4)
+    monkeypatch.setattr(lines_module, 'LINES_AT_ONCE', 4)
     in_pieces = drawn(0)
     assert in_pieces[:4] != in_pieces[4:]
 
@@ -352,7 +353,7 @@ def test_a_translator_labels_nothing_and_a_language_model_translates_nothing(run
 # ------------------------------------------------------------------------------------------------ scores
 
 def test_a_score_is_the_log_p_of_the_target_step_by_step(run, monkeypatch):
-    monkeypatch.setattr(predict, 'LINES_AT_ONCE', 5)
+    monkeypatch.setattr(lines_module, 'LINES_AT_ONCE', 5)
     config, workdir, parts, params = run
     encoding, writer = parts.dataset.codec, decode.make_decoder(parts.task.model, params)
     pairs = [('ab', 'wx'), ('abcd dcba abcd', 'w'), ('a', 'wxyz zyxw wxyz'), ('ß', 'xß'), ('', 'w'), ('d', ''),
@@ -389,7 +390,7 @@ def test_what_a_search_found_has_the_score_that_it_said(run):
 
 
 def test_a_line_that_cannot_be_scored_keeps_its_place_and_says_why(run, tagged, monkeypatch, capsys):
-    monkeypatch.setattr(predict, 'LINES_AT_ONCE', 2)
+    monkeypatch.setattr(lines_module, 'LINES_AT_ONCE', 2)
     lines = ['a\tw', 'd\tw', 'a\tß', 'a b', '', 'a\tw']
     found = list(score_lines(*run[:2], lines))
     reason = 'no TAB between source and target'
@@ -413,7 +414,7 @@ def test_bytes_that_are_no_text_are_counted(run, capsys):
 
 
 def test_progress_counts_lines(run, capsys, monkeypatch):
-    monkeypatch.setattr(module.ProgressBar, 'SECONDS_BETWEEN_LINES', -1)
+    monkeypatch.setattr(progress.ProgressBar, 'SECONDS_BETWEEN_LINES', -1)
     answers(run, ['ab'])
     said = capsys.readouterr().err.splitlines()
     assert said[0] == 'translate 0 lines  compiling' and said[-1] == 'translate 1 line'

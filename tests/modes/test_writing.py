@@ -6,7 +6,7 @@ import pytest
 from seqjax import decode, runs, train
 from seqjax.errors import FieldError
 from seqjax.modes.continue_text import continue_lines, generate_text
-from seqjax.modes.eval import load_model
+from seqjax.runs import load_model
 from tests.tiny import tiny_config, write_text
 
 LINES = ['the', '', 'a b', 'Ü', 'word after word after word']

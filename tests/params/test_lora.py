@@ -12,10 +12,10 @@ from seqjax import interop, nn, train
 from seqjax.errors import FieldError
 from seqjax.modes.average import average_checkpoints
 from seqjax.modes.continue_text import generate_text
-from seqjax.modes.eval import evaluate, find_checkpoint, load_model, restore_parameters
+from seqjax.modes.eval import evaluate
 from seqjax.params import paths
 from seqjax.params.lora import Axes, LoRA, find_projections, is_adapter, make_lora, merge
-from seqjax.runs import Checkpoints, RunDirectory, transfer
+from seqjax.runs import Checkpoints, RunDirectory, load_model, transfer
 from tests.modes.test_averaging import arrays_of
 from tests.tiny import tiny_config, write_text
 
@@ -169,8 +169,7 @@ def plain(arrays, alpha, prefix='params/'):
 def test_every_mode_uses_the_merged_parameters(run):
     config, workdir, _, (_, last) = run
     parts = train.build(config, RunDirectory(workdir))
-    step, checkpoints = find_checkpoint(RunDirectory(workdir), 'latest')
-    params = restore_parameters(config, parts.task, checkpoints, step, parts.dataset.sample())
+    _, params = load_model(workdir)
     expected = plain(last, 8.0)
     for path, x in paths.by_path(params).items():
         np.testing.assert_allclose(x, expected.pop(path), rtol=1e-5, atol=1e-7, err_msg=path)

@@ -115,7 +115,7 @@ def test_claiming_again_keeps_the_text_and_takes_what_may_change(tmp_path):
     (lambda path: (path.mkdir(), (path / 'config.json').write_text(configs.dumps(tiny_config(seed=5)))),
      'holds another experiment, with config.seed=5 and not 0; choose another --workdir'),
     (lambda path: (path.mkdir(), (path / 'config.json').write_text(configs.dumps(tiny_config('recurrent')))),
-     "holds another experiment, with config.model.name='recurrent' and not 'gpt' (and 33 more); choose another --workdir"),
+     "holds another experiment, with config.model.name='recurrent' and not 'gpt' (and 34 more); choose another --workdir"),
 ], ids=['file', 'no config', 'other seed', 'other model'])
 def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_was(prepare, sentence, tmp_path):
     path = tmp_path / 'run'

@@ -260,7 +260,7 @@ def test_weights_of_hugging_face_are_cast_placed_and_named(old, tagger, tmp_path
     half = {path: np.asarray(x).astype(np.float16) for path, x in old[1].items()}
     tree = traverse_util.unflatten_dict(half, sep='/')
     config = tagger(directory, init_fresh='output/*', parallel=dict(data=1, fsdp=8))
-    model = dataclasses.make_dataclass('Model', ['encoder', 'dropout', 'vocabulary'])('gru', 0.9, 30522)
+    model = dataclasses.make_dataclass('Model', [('vocabulary', int), ('encoder', str, 'gru'), ('dropout', float, 0.9)])(30522)
     monkeypatch.setattr(interop, 'from_hf', lambda path: types.SimpleNamespace(model=model, variables={'params': tree}),
                         raising=False)
     start, first = begun(config, tmp_path / 'new')

@@ -12,7 +12,7 @@ from seqjax import config as configs
 from seqjax import train
 from seqjax.errors import FieldError
 from seqjax.metrics.direction import lower_is_better
-from seqjax.modes.eval import find_checkpoint
+from seqjax.runs import find_checkpoint
 from seqjax.runs import Checkpoints, RunDirectory, read_metrics
 from seqjax.train import Patience, build, evaluation, stopping, sweeps
 from seqjax.train.interrupts import Interrupts
