@@ -1,4 +1,4 @@
-"""Labelled sequences as batches: ragged rows in few shapes, and what it takes to know the same set again."""
+"""Labelled sequences and images as batches, and what it takes to know the same set again. Rows are encoded when they are needed."""
 
 import dataclasses
 import hashlib
@@ -8,9 +8,11 @@ import numpy as np
 
 from seqjax.data.batches import packing, ragged
 from seqjax.data.batches.ragged import length_of
+from seqjax.data.batches.stacked import Stacked
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
 from seqjax.data.readers.splits import drawn
+from seqjax.data.source import Rows, batch_of_one, hash_of, targets_of
 from seqjax.data.text import labelled_codec
 from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
@@ -21,16 +23,20 @@ from seqjax.tasks import TASKS
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """Examples that are numbers by now. Interface: see `data.load`.
+    """Labelled sequences or images. Interface: `data.Dataset`.
 
-    rows: {'train': [...], 'validation': [...], 'test': [...]} of what `LabelledCodec.row` returns. batching: how lengths become
-    row lengths, 'bucket', 'pad' or 'exact', and `most_shapes` for the first; or 'pack', several sequences in a row as long
-    as the longest. report: what was read.
+    Args:
+        rows: {'train': Rows, 'validation': Rows, 'test': Rows}, each encoded when it is asked for.
+        index: lengths and hash of the rows of sequences; None where all rows have one shape, as images have.
+        batching: how lengths become row lengths, 'bucket', 'pad' or 'exact', and `most_shapes` for the first; or 'pack',
+            several sequences in a row as long as the longest. Images are stacked.
+        report: what was read.
     """
 
     source: str
     codec: labelled_codec.LabelledCodec
-    rows: dict
+    rows: dict[str, Rows]
+    index: 'Index | None'
     batching: str
     most_shapes: int
     report: str
@@ -41,25 +47,29 @@ class Labelled:
 
     @property
     def steps(self):
-        """The mean number of real steps in a training row."""
-        lengths = self._lengths('train')
+        """The mean number of real positions in a training row; of an image 1."""
+        if self.index is None:
+            return 1.0
+        lengths = self.index.lengths['train']
         rows = len(self._packed('train', ('train',), 1).rows) if self.batching == 'pack' else len(lengths)
         return float(lengths.sum() / rows)
+
+    def rows_of_a_step(self, batch_size):
+        return batch_size
 
     @property
     def shapes(self):
         """How many programs a run compiles for training and for evaluation."""
-        return len(self._buckets('train')), len(self._buckets('validation', 'test'))
+        return (1, 1) if self.index is None else (len(self._buckets('train')), len(self._buckets('validation', 'test')))
 
     @property
     def splits(self):
-        return tuple(name for name, rows in self.rows.items() if rows)
+        return tuple(name for name, rows in self.rows.items() if len(rows))
 
     @property
     def has_gaps(self):
-        """Whether some steps have no label."""
-        rows = [row for split in self.rows.values() for row in split]
-        return TASKS[self.codec.task].per_step and any((row['weights'] == 0).any() for row in rows)
+        """Whether some positions have no label."""
+        return self.index is not None and self.index.has_gaps
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         return self._batches('train', ('train',), batch_size, lambda made: made.training(seed, process, processes))
@@ -81,43 +91,71 @@ class Labelled:
     def sample(self):
         """A batch of one row."""
         row = self.rows['train'][0]
-        return jax.tree.map(lambda x: np.asarray(x)[None], {**row, 'lengths': np.int32(length_of(row))})
+        return batch_of_one(row if self.index is None else {**row, 'lengths': np.int32(length_of(row))})
 
     def facts(self):
-        """What a run writes down to know the set again."""
-        digest = hashlib.sha256()
-        for split in self.rows.values():
-            for row in split:
-                for leaf in jax.tree.leaves(row):
-                    digest.update(np.asarray(leaf).tobytes())
-        return dict(source=self.source, sha256=digest.hexdigest(), **{name: len(rows) for name, rows in self.rows.items()},
+        """What a run writes down to know the set again; the hash of a source is that of its manifest."""
+        sha256 = self.index.sha256 if self.index else hash_of(rows.records for rows in self.rows.values() if len(rows))
+        return dict(source=self.source, sha256=sha256, **{name: len(rows) for name, rows in self.rows.items()},
                     classes=list(self.codec.classes), vocabulary=self.tokenizer and self.tokenizer.vocabulary,
                     report=self.report)
 
     def __str__(self):
-        lengths = self._lengths('train')
+        sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if len(rows))
+        if self.index is None:
+            return f'{sizes} images of {" x ".join(map(str, self.rows["train"][0]["inputs"].shape))}'
+        lengths = self.index.lengths['train']
         real = (self._packed('train', ('train',), 1).efficiency() if self.batching == 'pack' else
                 ragged.efficiency(lengths, self._buckets('train')))
-        sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if rows)
         return (f'{sizes} sequences of {lengths.min()} to {lengths.max()} steps in {self.shapes[0]} + {self.shapes[1]} '
                 f'shapes, {real:.2%} of their positions real')
 
-    def _lengths(self, split):
-        return np.array([length_of(row) for row in self.rows[split]], np.int32)
-
     def _batches(self, split, like, batch_size, batches):
         """Those of a split, in rows as long as the splits in `like` need them."""
+        rows = self.rows[split]
+        if self.index is None:
+            return batches(Stacked(rows.__getitem__, rows.drawn, len(rows), batch_size))
         if self.batching == 'pack':
             return batches(self._packed(split, like, batch_size)).map(_with_lengths)
-        return batches(ragged.Ragged(self.rows[split].__getitem__, self._lengths(split), self._buckets(*like), batch_size))
+        return batches(ragged.Ragged(rows.__getitem__, self.index.lengths[split], self._buckets(*like), batch_size,
+                                     drawn=rows.drawn if rows.transforms else None))
 
     def _packed(self, split, like, batch_size):
-        return packing.Packed(self.rows[split].__getitem__, self._lengths(split), self._buckets(*like)[-1], batch_size)
+        return packing.Packed(self.rows[split].__getitem__, self.index.lengths[split], self._buckets(*like)[-1], batch_size)
 
     def _buckets(self, *splits):
         mode = 'pad' if self.batching == 'pack' else self.batching
-        return ragged.bucket_lengths(mode, np.concatenate([self._lengths(split) for split in splits]),
-                                       self.most_shapes)
+        return ragged.bucket_lengths(mode, np.concatenate([self.index.lengths[split] for split in splits]), self.most_shapes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Index:
+    """What one pass over all rows finds; the rows themselves are then forgotten.
+
+    lengths: of the rows of every split. whole: the same before anything was cut off. sha256: of all numbers. has_gaps:
+    whether some position has no label.
+    """
+
+    lengths: dict[str, np.ndarray]
+    whole: dict[str, np.ndarray]
+    sha256: str
+    has_gaps: bool
+
+
+def _index(codec, parts, fits):
+    """The `Index` of the records of every split. fits: {split: row -> row that is short enough}."""
+    digest, gaps, lengths, whole = hashlib.sha256(), False, {}, {}
+    for split, records in parts.items():
+        lengths[split], whole[split] = np.zeros((2, len(records)), np.int32)
+        for i, record in enumerate(records):
+            row = codec.row(record)
+            whole[split][i] = length_of(row)
+            row = fits[split](row)
+            lengths[split][i] = length_of(row)
+            gaps = gaps or np.ndim(row['weights']) > 0 and bool((row['weights'] == 0).any())
+            for leaf in jax.tree.leaves(row):
+                digest.update(np.asarray(leaf).tobytes())
+    return Index(lengths, whole, digest.hexdigest(), gaps)
 
 
 def _with_lengths(batch):
@@ -141,13 +179,34 @@ def load_labelled(examples, task, options, saved=None):
         how = (labelled_codec.with_vectors(saved, options) if saved.task else
                labelled_codec.relearn(saved, task, examples.train, options))
     _check_labels(how, examples, options)
-    report, rows = examples.report, {}
-    for split in SPLITS:
-        rows[split] = [how.row(example) for example in getattr(examples, split)]
-    if empty := sum(length_of(row) <= (2 if how.marked else 0) for row in rows['train']):
+    parts = {split: getattr(examples, split) for split in SPLITS}
+    same = dict(source=options.source, batching=options.batching, most_shapes=options.shapes)
+    if np.ndim(examples.train[0].inputs) == 3:
+        _check_images(options)
+        return Labelled(codec=how, rows=_rows(how, parts, examples.transforms), index=None, report=examples.report, **same)
+    if examples.transforms and options.batching == 'pack':
+        raise FieldError('data.batching', 'pack', "needs lengths that stay, and transforms change them; write 'bucket'")
+    longest = _longest(how, options)
+    fits = dict.fromkeys(SPLITS, lambda row: row)
+    if longest:
+        fits = (dict.fromkeys(SPLITS, lambda row: shortened(row, longest, how.marks.end)) if how.marked else
+                {**fits, 'train': lambda row: first_steps(row, longest)})
+    index = _index(how, parts, fits)
+    if empty := int(np.count_nonzero(index.whole['train'] <= (2 if how.marked else 0))):
         raise FieldError('data.source', options.source, f'{plural(empty, "training sequence")} of no steps')
-    how, rows, notes = _fitted(how, rows, options) if how.marked else (how, *_cut(rows, options.max_length))
-    return Labelled(options.source, how, rows, options.batching, options.shapes, '; '.join([report, *notes]))
+    notes = list(_cut(how, index, longest))
+    if how.marked:
+        room = longest or max(SHORTEST_ROW, *(int(np.max(lengths, initial=0)) for lengths in index.lengths.values()))
+        how = dataclasses.replace(how, longest=how.longest or room)
+    return Labelled(codec=how, rows=_rows(how, parts, examples.transforms, fits), index=index,
+                    report='; '.join([examples.report, *notes]), **same)
+
+
+def _rows(codec, parts, transforms, fits=None):
+    """{split: Rows}; those of training with transforms."""
+    make = lambda fit: lambda record: fit(codec.row(record))
+    return {split: Rows(records, make(fits[split]) if fits else codec.row, transforms if split == 'train' else ())
+            for split, records in parts.items()}
 
 
 def _fewer(examples, task, options):
@@ -167,35 +226,34 @@ def _fewer(examples, task, options):
 
 def _labels(task, examples):
     """Those that examples have, of classes or of steps."""
-    targets = [example.target for example in examples]
+    targets = targets_of(examples)
     return ({label for row in targets for label in row} if TASKS[task].per_step else set(targets)) - {None}
 
 
-def _cut(rows, longest):
-    """(rows, what is to be said of it): training sequences lose what comes after their first `longest` steps; 0: nothing."""
-    if not longest:
-        return rows, []
-    cut = sum(length_of(row) > longest for row in rows['train'])
-    return ({**rows, 'train': [first_steps(row, longest) for row in rows['train']]},
-            [f'{plural(cut, "training sequence")} cut to {longest} steps'])
-
-
-def _fitted(how, rows, options):
-    """(codec, rows, what is to be said of it), where rows are marked: none is longer than a model has places for.
-
-    As many as `options.max_length` or, where that is 0, as the inherited codec says or the longest row of any part has.
-    """
-    if 0 < options.max_length < SHORTEST_ROW:
+def _longest(how, options):
+    """Positions that no row has more of; 0: as many as the longest one has. Where rows are not marked, of training rows."""
+    if how.marked and 0 < options.max_length < SHORTEST_ROW:
         raise FieldError('data.max_length', options.max_length, f'rows with marks need {SHORTEST_ROW} steps; set it higher')
-    if how.longest and options.max_length > how.longest:
+    if how.marked and how.longest and options.max_length > how.longest:
         raise FieldError('data.max_length', options.max_length, 'the model that this run starts from reads rows of up to '
                          f'{how.longest} steps; set it to that or less, or to 0')
-    every = [row for split in SPLITS for row in rows[split]]
-    longest = options.max_length or how.longest or max(SHORTEST_ROW, *map(length_of, every))
-    cut = {split: sum(length_of(row) > longest for row in rows[split]) for split in SPLITS}
-    rows = {split: [shortened(row, longest, how.marks.end) for row in rows[split]] for split in SPLITS}
-    notes = [f'{plural(count, f"{split} sequence")} cut to {longest} steps' for split, count in cut.items() if count]
-    return dataclasses.replace(how, longest=how.longest or longest), rows, notes
+    return options.max_length or (how.longest if how.marked else 0)
+
+
+def _cut(how, index, longest):
+    """Sentences about what was cut off, a split each."""
+    for split in (SPLITS if how.marked else SPLITS[:1]) if longest else ():
+        count = int(np.count_nonzero(index.whole[split] > longest))
+        noun = f'{split} sequence' if how.marked else 'training sequence'
+        if count or not how.marked:
+            yield f'{plural(count, noun)} cut to {longest} steps'
+
+
+def _check_images(options):
+    """Images have one shape, and nothing of them is cut off or packed."""
+    for field, off in (('max_length', 0), ('batching', 'bucket')):
+        if options[field] != off:
+            raise FieldError(f'data.{field}', options[field], f'is for sequences, and the set has images; leave it at {off!r}')
 
 
 def _check_labels(how, examples, options):

@@ -8,6 +8,7 @@ import numpy as np
 from seqjax.data.batches import ragged
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
+from seqjax.data.source import Rows, batch_of_one
 from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.pair_codec import PairCodec, learn_pairs
@@ -16,21 +17,22 @@ from seqjax.errors import FieldError, UserError
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Pairs that are numbers by now. Interface: see `data.load`.
+    """Pairs of texts. Interface: `data.Dataset`.
 
     A batch has inputs [B, S] and their lengths [B], targets [B, T] and their weights [B, T]. A pair goes to a bucket by its
     longer side; there, sources are filled up to the longest of them, and targets to the longest of theirs.
 
-    examples: {'train': [...], 'validation': [...], 'test': [...]} of two texts each; rows: what `PairCodec.row` makes of
-    them. batching, most_shapes: as for `Labelled`. batch_tokens: source and target positions that a batch has about; its
+    rows: {'train': Rows, 'validation': Rows, 'test': Rows} of two texts each, encoded when they are asked for; sizes: source
+    and target tokens of every pair [N, 2]; sha256: of all tokens and texts. batching, most_shapes: as for `Labelled`. batch_tokens: source and target positions that a batch has about; its
     rows are then a multiple of `batch_size`, more of short pairs than of long ones. 0: `batch_size` rows. report: what was
     read.
     """
 
     source: str
     codec: PairCodec
-    examples: dict
-    rows: dict
+    rows: dict[str, Rows]
+    sizes: dict[str, np.ndarray]
+    sha256: str
     batching: str
     most_shapes: int
     batch_tokens: int
@@ -42,7 +44,7 @@ class Pairs:
     @property
     def steps(self):
         """The mean number of source and target tokens in a training pair."""
-        return float(self._sizes('train').sum(axis=1).mean())
+        return float(self.sizes['train'].sum(axis=1).mean())
 
     @property
     def shapes(self):
@@ -51,13 +53,12 @@ class Pairs:
 
     @property
     def splits(self):
-        return tuple(name for name, rows in self.rows.items() if rows)
+        return tuple(name for name, rows in self.rows.items() if len(rows))
 
     def texts(self, split):
         """(sources, references) of a split, in the order of `rows`; in small letters where the codec says so."""
-        clean = self.codec.clean
-        return ([clean(example.inputs) for example in self.examples[split]],
-                [clean(example.target) for example in self.examples[split]])
+        clean, pairs = self.codec.clean, self.rows[split].records
+        return [clean(pair.inputs) for pair in pairs], [clean(pair.target) for pair in pairs]
 
     def training_batches(self, *, batch_size, seed, process=0, processes=1):
         return self._ragged('train', ('train',), batch_size).training(seed, process, processes)
@@ -84,40 +85,31 @@ class Pairs:
     def sample(self):
         """A batch of one pair."""
         row = self.rows['train'][0]
-        return {**{name: value[None] for name, value in row.items()}, 'lengths': np.array([len(row['inputs'])], np.int32)}
+        return batch_of_one({**row, 'lengths': np.int32(len(row['inputs']))})
 
     def facts(self):
         """What a run writes down to know the set again."""
-        digest = hashlib.sha256()
-        for split in SPLITS:
-            for row, *texts in zip(self.rows[split], *self.texts(split)):
-                for part in (row['inputs'].tobytes(), row['targets'].tobytes(), *(text.encode('utf-8') for text in texts)):
-                    digest.update(part)
         vocabularies = self.for_model()
-        return dict(source=self.source, sha256=digest.hexdigest(), **{name: len(rows) for name, rows in self.rows.items()},
+        return dict(source=self.source, sha256=self.sha256, **{name: len(rows) for name, rows in self.rows.items()},
                     vocabulary=vocabularies['vocabulary'], target_vocabulary=vocabularies['target_vocabulary'],
                     tags=list(self.codec.source_side.tags), report=self.report)
 
     def efficiency(self):
         """Real positions over computed ones, in training."""
         buckets, filled = self._buckets('train')
-        rows = np.bincount(np.searchsorted(buckets, self._sizes('train').max(axis=1)))
+        rows = np.bincount(np.searchsorted(buckets, self.sizes['train'].max(axis=1)))
         computed = sum(count * (shape['inputs'] + shape['targets']) for count, shape in zip(rows, filled))
-        return float(self._sizes('train').sum() / computed)
+        return float(self.sizes['train'].sum() / computed)
 
     def __str__(self):
-        sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if rows)
-        low, high = self._sizes('train').min(axis=0), self._sizes('train').max(axis=0)
+        sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if len(rows))
+        low, high = self.sizes['train'].min(axis=0), self.sizes['train'].max(axis=0)
         return (f'{sizes} pairs of {low[0]} to {high[0]} source and {low[1]} to {high[1]} target tokens in {self.shapes[0]} '
                 f'+ {self.shapes[1]} shapes, {self.efficiency():.2%} of their positions real')
 
-    def _sizes(self, split):
-        """Source and target tokens of every pair [N, 2]."""
-        return np.array([(len(row['inputs']), len(row['targets'])) for row in self.rows[split]], np.int32).reshape(-1, 2)
-
     def _buckets(self, *splits):
         """(the longest pair of every bucket, what it is filled up to)."""
-        sizes = np.concatenate([self._sizes(split) for split in splits])
+        sizes = np.concatenate([self.sizes[split] for split in splits])
         buckets = ragged.bucket_lengths(self.batching, sizes.max(axis=1), self.most_shapes)
         bucket = np.searchsorted(buckets, sizes.max(axis=1))
         longest = [sizes[bucket == k].max(axis=0).tolist() for k in range(len(buckets))]
@@ -128,7 +120,7 @@ class Pairs:
         buckets, filled = self._buckets(*like)
         rows = tuple(batch_size * max(1, self.batch_tokens // ((shape['inputs'] + shape['targets']) * batch_size))
                      for shape in filled)
-        return ragged.Ragged(self.rows[split].__getitem__, self._sizes(split).max(axis=1), buckets, rows, filled)
+        return ragged.Ragged(self.rows[split].__getitem__, self.sizes[split].max(axis=1), buckets, rows, filled)
 
 
 def load_pairs(examples, options, saved=None):
@@ -142,17 +134,36 @@ def load_pairs(examples, options, saved=None):
     if saved:
         check_inherited(saved, options)
     codec, report = saved or learn_pairs(examples.train, options), examples.report
-    kept, rows = {split: getattr(examples, split) for split in SPLITS}, {}
+    if examples.transforms:
+        raise FieldError('data.source', options.source, 'has transforms, which are for labelled sequences and images')
+    rows, sizes, digest = {}, {}, hashlib.sha256()
     for split in SPLITS:
+        rows[split] = Rows(getattr(examples, split), codec.row)
         try:
-            rows[split] = [codec.row(example) for example in kept[split]]
+            kept, sizes[split] = _index(codec, rows[split], options.max_length if split == 'train' else 0, digest)
         except UserError as error:
             raise FieldError('data.source', options.source, f'in the {split} part {error}') from None
-    if options.max_length:
-        fits = [max(len(row['inputs']), len(row['targets'])) - 1 <= options.max_length for row in rows['train']]
-        if not any(fits):
-            raise FieldError('data.max_length', options.max_length, 'no training pair is that short; set it higher, or to 0')
-        kept['train'], rows['train'] = ([value for value, fit in zip(values, fits) if fit]
-                                        for values in (kept['train'], rows['train']))
-        report += f'; {plural(len(fits) - sum(fits), "training pair")} of more than {options.max_length} tokens left out'
-    return Pairs(options.source, codec, kept, rows, options.batching, options.shapes, options.batch_tokens, report)
+        if split == 'train' and options.max_length:
+            report += (f'; {plural(len(rows[split]) - len(kept), "training pair")} of more than {options.max_length} tokens '
+                       'left out')
+            if not kept:
+                raise FieldError('data.max_length', options.max_length, 'no training pair is that short; set it higher, or to 0')
+            rows[split] = rows[split].picked(kept)
+    return Pairs(options.source, codec, rows, sizes, digest.hexdigest(), options.batching, options.shapes, options.batch_tokens,
+                 report)
+
+
+def _index(codec, rows, longest, digest):
+    """(the numbers of the pairs that are short enough, their source and target tokens [N, 2]) in one pass, which also
+    updates the digest. longest: 0 keeps all."""
+    kept, sizes = [], []
+    for i, (pair, row) in enumerate(zip(rows.records, rows)):
+        size = len(row['inputs']), len(row['targets'])
+        if longest and max(size) - 1 > longest:
+            continue
+        kept.append(i)
+        sizes.append(size)
+        texts = codec.clean(pair.inputs), codec.clean(pair.target)
+        for part in (row['inputs'].tobytes(), row['targets'].tobytes(), *(text.encode('utf-8') for text in texts)):
+            digest.update(part)
+    return kept, np.array(sizes, np.int32).reshape(-1, 2)

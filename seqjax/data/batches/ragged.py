@@ -17,6 +17,7 @@ import math
 import grain
 import numpy as np
 
+from seqjax.data.batches.per_process import ENDLESS
 from seqjax.errors import FieldError, suggestion
 
 
@@ -76,6 +77,7 @@ class Ragged:
     and are filled up with zeros; numbers stay numbers. lengths: steps of every row. buckets: see `bucket_lengths`.
     batch_size: rows of a batch, or of a batch of every bucket. filled: what the arrays of a bucket's rows are filled up to,
     where that is not the bucket's length: a number, or {'inputs': S, 'targets': T, 'weights': T}.
+    drawn: (i, rng) -> row i as it is trained on, no longer than it is; rng depends on (seed, step, place in the batch) alone.
     A batch has 'lengths' [B] beside what the rows have. A row that only fills up a batch is all zeros, its length and
     weight too.
     """
@@ -85,11 +87,16 @@ class Ragged:
     buckets: tuple[int, ...]
     batch_size: int | tuple[int, ...]
     filled: tuple | None = None
+    drawn: callable = None
 
     def training(self, seed, process=0, processes=1):
         """An endless grain dataset: element `step` is this process's rows of the global batch of that step."""
         order = _Order(self._members, self.batch_size, seed)
-        return self._batches(grain.MapDataset.range(2 ** 62), order.__getitem__, process, processes)
+        if self.drawn is None:
+            return self._batches(grain.MapDataset.range(ENDLESS), order.__getitem__, process, processes)
+        # The last number keeps these generators apart from those of the order.
+        drawn = lambda i, step, b: self.drawn(i, np.random.default_rng((seed, 0, step, b, 1)))
+        return self._batches(grain.MapDataset.range(ENDLESS), order.__getitem__, process, processes, drawn)
 
     def evaluation(self, limit=0, process=0, processes=1):
         """Every row once, as `evaluation_rows` says. `limit` > 0 stops after so many batches."""
@@ -113,17 +120,19 @@ class Ragged:
         bucket = _buckets_of(self.lengths, self.buckets)
         return [np.flatnonzero(bucket == k) for k in range(len(self.buckets))]
 
-    def _batches(self, steps, chosen, process, processes):
+    def _batches(self, steps, chosen, process, processes, drawn=None):
+        drawn = drawn or (lambda i, step, b: self.row(i))
+
         def batch(step):
             k, rows = chosen(int(step))
             own = len(rows) // processes
-            return self._batch(rows[process * own:(process + 1) * own], k)
+            ours = list(enumerate(rows))[process * own:(process + 1) * own]
+            made = [drawn(int(i), int(step), b) for b, i in ours if i >= 0]
+            if made and max(map(length_of, made)) > self.buckets[k]:
+                raise ValueError(f'a transform has made a row longer than {self.buckets[k]} positions; it may make it shorter')
+            return padded(made or [empty(self.row(int(self._members[k][0])))], (self.filled or self.buckets)[k], own)
 
         return steps.map(batch)
-
-    def _batch(self, rows, k):
-        made = [self.row(int(i)) for i in rows if i >= 0] or [empty(self.row(int(self._members[k][0])))]
-        return padded(made, (self.filled or self.buckets)[k], len(rows))
 
 
 class _Order:

@@ -1,5 +1,6 @@
 """Labelled sequences: what a reader or a generator returns, before anything is a number."""
 
+from collections.abc import Callable, Sequence
 import dataclasses
 
 import numpy as np
@@ -19,7 +20,7 @@ class TextPair:
 class Example:
     """A sequence, and what is to be said about it.
 
-    inputs: a text, the words of a sentence, the frames of a clip [T, D], or two texts.
+    inputs: a text, the words of a sentence, the frames of a clip [T, D], an image [H, W, C], or two texts.
     target: the name of a class, a number, or a label for every step (for every character of a text, word, frame), None
     where a step is not counted.
     """
@@ -30,9 +31,18 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-    """Three disjoint lists of them. test may be empty. report: what was read and what was left out, for a reader."""
+    """Three disjoint parts of a set; test may be empty.
 
-    train: list[Example]
-    validation: list[Example]
-    test: list[Example]
+    Args:
+        train, validation, test: lists, or a `data.Source` each, which makes its examples when they are asked for.
+        report: what was read and what was left out, for a reader.
+        transforms: of training examples, in this order: `transform(example, rng) -> example`, a pure function of the two;
+            rng, a numpy.random.Generator, depends on the seed of the run, the step and the place in the batch alone. A
+            transform may make a sequence shorter, and images all of one other shape.
+    """
+
+    train: Sequence[Example]
+    validation: Sequence[Example]
+    test: Sequence[Example]
     report: str
+    transforms: tuple[Callable[[Example, np.random.Generator], Example], ...] = ()

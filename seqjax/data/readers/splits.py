@@ -3,6 +3,7 @@
 import collections
 import random
 
+from seqjax.data.source import picked, targets_of
 from seqjax.errors import UserError
 from seqjax.tasks import TASKS
 
@@ -13,10 +14,8 @@ def hold_out(examples, task, *, part, seed):
     Classification holds out the same part of every class, as nearly as whole examples allow; the others are shuffled. Every
     label keeps at least one training example.
     """
-    draw = random.Random(seed).random  # its numbers are the same in every version of Python, unlike those of shuffle
-    order = sorted(range(len(examples)), key=[draw() for _ in examples].__getitem__)
+    order, targets = _order(len(examples), seed), targets_of(examples)
     size = max(1, round(len(examples) * part))
-    targets = [example.target for example in examples]
     if TASKS[task].target == 'class':
         chosen = _stratified(order, targets, size)
     elif TASKS[task].per_step:
@@ -26,15 +25,18 @@ def hold_out(examples, task, *, part, seed):
     if not chosen:
         raise UserError(f'nothing can be held out of a training part of {len(examples):,}: one of every label must stay '
                         'in it; give a validation part')
-    return ([example for i, example in enumerate(examples) if i not in chosen],
-            [example for i, example in enumerate(examples) if i in chosen])
+    return (picked(examples, [i for i in range(len(examples)) if i not in chosen]), picked(examples, sorted(chosen)))
 
 
 def drawn(examples, count, *, seed):
     """So many of the examples, in the order they came in; of fewer, each is also among more with the same seed."""
-    draw = random.Random(seed).random
-    order = sorted(range(len(examples)), key=[draw() for _ in examples].__getitem__)
-    return [examples[i] for i in sorted(order[:count])]
+    return picked(examples, sorted(_order(len(examples), seed)[:count]))
+
+
+def _order(count, seed):
+    """Numbers below `count` as a seed mixes them."""
+    draw = random.Random(seed).random  # its numbers are the same in every version of Python, unlike those of shuffle
+    return sorted(range(count), key=[draw() for _ in range(count)].__getitem__)
 
 
 def _stratified(order, targets, size):

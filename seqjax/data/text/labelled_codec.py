@@ -13,6 +13,7 @@ import numpy as np
 
 from seqjax.data.batches.ragged import length_of
 from seqjax.data.readers.examples import TextPair
+from seqjax.data.source import targets_of
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import NAMES, Codec, WithSpecialTokens, learn_tokenizer
 from seqjax.data.text.marking import marked, shortened
@@ -79,7 +80,8 @@ class LabelledCodec(WithSpecialTokens, Codec):
         return self.tokenizer.decode([token - self._shift for token in map(int, tokens) if token not in special])
 
     def inputs(self, sequence):
-        """A text, words, frames or two texts -> tokens [T], frames [T, D], or dict(words=[T], characters=[T, C])."""
+        """A text, words, frames, an image or two texts -> tokens [T], frames [T, D], an image [H, W, C], or dict(words=[T],
+        characters=[T, C])."""
         if self.tokenizer is None:
             return np.asarray(sequence, np.float32)
         if self.marked:
@@ -190,9 +192,9 @@ class LabelledCodec(WithSpecialTokens, Codec):
 def learn(task, examples, options):
     """The codec that training `examples` give; options: `config.data`."""
     _check_sequences(task, examples[0].inputs, options)
-    sequences = [text for example in examples for text in _texts(example.inputs)]
     tokenizer, spelling = None, None
-    if not isinstance(sequences[0], np.ndarray):
+    if not isinstance(examples[0].inputs, np.ndarray):
+        sequences = [text for example in examples for text in _texts(example.inputs)]
         tokenizer = learn_tokenizer(options, sequences, lowercase=options.lowercase)
     if options.spelling:
         spelling = tokenizers.symbols('char', [word for words in sequences for word in _words(words)], 0)
@@ -211,9 +213,9 @@ def with_answers(codec, task, examples, options):
     """The codec with classes, or mean and deviation, from training examples."""
     codec = dataclasses.replace(codec, task=task, pairs=isinstance(examples[0].inputs, TextPair))
     if TASKS[task].target == 'number':
-        targets = np.array([example.target for example in examples], np.float64)
+        targets = np.array(targets_of(examples), np.float64)
         return dataclasses.replace(codec, offset=float(targets.mean()), scale=float(targets.std()) or 1.0)
-    labels = [example.target for example in examples]
+    labels = targets_of(examples)
     names = {label for row in labels for label in row if label is not None} if TASKS[task].per_step else set(labels)
     if len(names) < 2:
         raise FieldError('data.source', options.source,
