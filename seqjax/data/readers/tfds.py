@@ -44,8 +44,9 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
     builder, read = _open(name, directory)
     kind = TASKS[task].takes()
     if kind not in _NOUNS:
+        *others, last = map(repr, taking(*_NOUNS))
         raise FieldError('data.source', f'tfds:{name}',
-                         f'sets of TFDS are read for {", ".join(map(repr, taking(*_NOUNS)))}, not for {task!r}')
+                         f'sets of TFDS are read for {", ".join(others)} and {last}, not for {task!r}')
     if kind == 'pairs':
         made = _translation(name, builder, read, columns)
     else:
