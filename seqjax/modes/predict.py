@@ -8,6 +8,7 @@ import numpy as np
 from seqjax import config as configs
 from seqjax import decode, tasks
 from seqjax.data.batches import ragged
+from seqjax.data.readers.files import read_sentences
 from seqjax.errors import UserError
 from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
 from seqjax.modes.input_warnings import Noticed
@@ -77,7 +78,11 @@ def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
 
 def _run(request):
     with open_input(request) as lines:
-        print_objects(predict_lines(request.config, request.workdir, lines, request.flags.checkpoint))
+        sentences = read_sentences(request.flags.input, request.config.data)
+        if sentences and not configs.task_of(request.config).per_step:
+            raise UserError(f'--input={request.flags.input}: a CoNLL file is for runs that label every word, and this one does '
+                            'not; write a sequence a line, in a file with another suffix')
+        print_objects(predict_lines(request.config, request.workdir, sentences or lines, request.flags.checkpoint))
 
 
 MODE = Mode(_run, 'Label every line of --input, or fill in its masked tokens.', (CHECKPOINT, INPUT),

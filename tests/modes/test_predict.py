@@ -11,7 +11,7 @@ import pytest
 from seqjax import config as configs
 from seqjax import data, decode
 from seqjax.errors import UserError
-from seqjax.modes import lines
+from seqjax.modes import lines, predict
 from seqjax.modes.predict import predict_lines
 from seqjax.runs import RunDirectory
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
@@ -211,3 +211,36 @@ def test_a_run_without_a_checkpoint_and_a_directory_without_a_run_say_so(classif
     (tmp_path / 'config.json').write_text(configs.dumps(config))
     with pytest.raises(UserError, match='no checkpoint yet; train first'):
         next(predict_lines(config, tmp_path, ['a']))
+
+
+# ------------------------------------------------------------------------------------------------ CoNLL files
+
+def launched(run, path, capsys):
+    """What --mode=predict --input=PATH prints, as objects."""
+    config, workdir, *_ = run
+    flags = types.SimpleNamespace(input=str(path), checkpoint='latest')
+    predict.MODE.run(types.SimpleNamespace(mode='predict', config=config, workdir=workdir, flags=flags))
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_of_a_conll_file_the_sentences_are_labelled_and_not_its_lines(tmp_path, capsys):
+    path = tmp_path / 'train.conll'
+    path.write_text('EU NNP B-ORG\nrejects VBZ O\n\n' * 4 + 'Peter NNP B-PER\nBlackburn NNP I-PER\n\n' * 4)
+    config = labelled_config(path, 'tagging', data=dict(tokenizer='word', held_out=0.5))
+    run = config, tmp_path / 'run', *untrained_run(config, tmp_path / 'run')
+    new = tmp_path / 'new.conll'
+    new.write_text('-DOCSTART- X O\n\nPeter NNP O\nrejects VBZ UNSEEN\nEU NNP O\n\n\nBlackburn X Y')
+    found = launched(run, new, capsys)
+    assert [answer['tokens'] for answer in found] == [['Peter', 'rejects', 'EU'], ['Blackburn']]
+    assert found == answers(run, ['Peter rejects EU', 'Blackburn'])
+    broken = tmp_path / 'broken.conll'
+    broken.write_text('EU NNP O\nrejects O\n')
+    with pytest.raises(UserError, match='broken.conll.: line 2: has 2 columns and 3 are needed'):
+        launched(run, broken, capsys)
+
+
+def test_a_run_that_labels_whole_lines_refuses_a_conll_file(classifier, tmp_path, capsys):
+    path = tmp_path / 'new.conll'
+    path.write_text('EU NNP O\n')
+    with pytest.raises(UserError, match='new.conll: a CoNLL file is for runs that label every word, and this one does not'):
+        launched(classifier, path, capsys)

@@ -13,6 +13,7 @@ import collections
 import dataclasses
 import os
 import re
+import types
 
 from seqjax.data.readers.conll import read_conll, read_conllu
 from seqjax.data.readers.examples import SPLITS, Example, Examples
@@ -102,6 +103,27 @@ def read_examples(path_pattern, task, options):
     counts = collections.Counter(row.file for row in rows)
     summaries = [file.summary(counts[file]) for file in files] + [companion.summary() for companion in beside]
     return Examples(**parts, report='; '.join(summaries + notes))
+
+
+def read_sentences(path, options):
+    """An iterator over the sentences of a CoNLL file as lines of words; None: the name is not that of such a file.
+
+    options: `config.data`, whose input_column is taken where its source has the same format.
+    """
+    name = next((name for name in ('conll', 'conllu') if _suffix(path) in FORMATS[name].suffixes), None)
+    if not name:
+        return None
+    column = options.input_column if _named(options.source, options) == name else ''
+    file = File(path, options.on_error, field='--input')
+
+    def lines():
+        for number, record in FORMATS[name].read(file, types.SimpleNamespace(input_column=column)):
+            try:
+                yield ' '.join(sound(record).inputs)
+            except Malformed as problem:
+                file.refuse(number, problem)
+
+    return lines()
 
 
 def _hold_out(pattern, parts, task, options):
