@@ -15,7 +15,7 @@ class Composed(linen.Module, kw_only=True):
     """A network of blocks that are passed in; families by name take fields instead, see `from_config.TransformerFields`.
 
     width, depth: D, L. block: an `nn.Block` or another module with its calls, of which every layer has a copy; norm: after the last
-    block, and wherever else the network has a norm. positions: `nn.Positions`, None: none. window: attention reaches so many
+    block unless that ends in one ('post'), and wherever else the network has a norm. positions: `nn.Positions`, None: none. window: attention reaches so many
     positions, 0: all. tie: output weights are those of the embedding. embedding_dropout: on the inputs of the first block.
     scan, remat: see `nn.Stack`. dtype: of activations and matmuls.
     """
@@ -51,7 +51,9 @@ class Composed(linen.Module, kw_only=True):
     @linen.nowrap
     def make_stack(self, depth: int = 0, cross: bool = False, **options: Any) -> nn.Stack:
         """A stack of `depth` blocks, 0: the model's depth; with cross-attention or without."""
-        return nn.Stack(self.decoder_block if cross else self.block, depth or self.depth, self.norm, self.scan, self.remat, **options)
+        block = self.decoder_block if cross else self.block
+        last = self.norm if getattr(block(parent=None), 'order', 'pre') == 'pre' else None
+        return nn.Stack(block, depth or self.depth, last, self.scan, self.remat, **options)
 
     @linen.nowrap
     def make_norm(self) -> linen.Module:

@@ -6,6 +6,7 @@
 import functools
 
 from flax import linen
+import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
@@ -149,3 +150,138 @@ def check_transformer(model):
     if linear and model.positions in ('alibi', 'relative', 'rotary'):  # a turn before the features is none after them
         raise FieldError('positions', model.positions, "is of scores, which attention='linear' does not have; take 'sinusoidal', "
                          "'learned' or 'none'")
+
+
+# ------------------------------------------------------------------------------------------------ of a Reader
+
+_USED_BY = {**dict.fromkeys(('variational', *nn.REGULARISERS), 'recurrent'), 'kernel_size': 'conv',
+            'dilated': 'conv', 'heads': 'attention'}
+
+
+def encoder(model, **options):
+    """The encoder of a reader: the module that was passed in, or the one that its fields describe."""
+    same = dict(dropout=model.dropout, dtype=jnp.dtype(model.dtype))
+    name, made = options or dict(name='encoder'), model.encoder
+    if made == 'conv':
+        return nn.ConvolutionalEncoder(model.width, model.depth, model.kernel_size, model.dilated,
+                                       causal=not model.bidirectional, **same, **name)
+    if made == 'attention':
+        return nn.AttentionEncoder(model.width, model.depth, model.heads, causal=not model.bidirectional, **same, **name)
+    if not isinstance(made, linen.Module):
+        made = nn.Recurrent(model.width, model.depth, made, bidirectional=model.bidirectional, variational=model.variational,
+                            **same, **model.regularisers(), **(options or dict(name='recurrent')))
+    return nn.RecurrentEncoder(made, **options) if isinstance(made, nn.Recurrent) else made
+
+
+def pooling(model, **options):
+    """The pooling of a reader."""
+    if isinstance(model.pooling, linen.Module):
+        return model.pooling
+    return nn.Pooling(model.pooling, model.queries, jnp.dtype(model.dtype), **(options or dict(name='pooling')))
+
+
+def word_embedding(model, **options):
+    """The embedding of tokens or words that the fields of a reader describe."""
+    dtype = jnp.dtype(model.dtype)
+    if model.one_hot:
+        return nn.OneHot(model.vocabulary, dtype, **options)
+    width = model.embedding or (model.width if model.table is None else model.table.shape[1])
+    # Attention adds positions to the table, sines of size 1: it starts with rows of the same size (the sqrt(D) of Vaswani
+    # et al. 2017, section 3.4).
+    start = linen.initializers.normal(1.0 if model.encoder == 'attention' else width ** -0.5)
+    return nn.WordEmbedding(model.vocabulary, width, model.table, model.word_dropout,
+                            model.characters if model.character_encoder else None, model.character_encoder,
+                            model.character_width, start, dtype, **options)
+
+
+def check_reader(model):
+    """Refuses fields that make no reader, before anything is compiled."""
+    encoders = (*ops.CELLS, 'conv', 'attention')
+    given = isinstance(model.encoder, linen.Module)
+    if not given and model.encoder not in encoders:
+        raise FieldError('encoder', model.encoder, f'no such encoder; {suggestion(model.encoder, encoders)}')
+    check_at_least(model, 1, 'width', 'depth', 'outputs')
+    own = isinstance(model.embedding, linen.Module)
+    if not own:
+        check_at_least(model, 0, 'embedding')
+    kind = 'module' if given else 'recurrent' if model.encoder in ops.CELLS else model.encoder
+    for field, user in _USED_BY.items():
+        refuse_unused(model, field, kind != user, f'is for {user} encoders, and encoder={model.encoder!r}')
+    refuse_unused(model, 'pooling', model.per_step, 'makes one answer of a row, and the data has a label for every step')
+    refuse_unused(model, 'queries', model.per_step or model.pooling != 'attention', "is for pooling='attention' over a row")
+    refuse_unused(model, 'crf', not model.per_step, 'is for labels of every step, and the data has one answer a row')
+    refuse_unused(model, 'one_hot', model.vocabulary is None, 'is for tokens, and the inputs are frames')
+    refuse_unused(model, 'one_hot', model.table is not None, 'leaves no place for the word vectors of the data')
+    refuse_unused(model, 'embedding', model.one_hot, 'is the width of an embedding, and one_hot=True has none')
+    refuse_unused(model, 'word_dropout', model.vocabulary is None or model.one_hot, 'is for an embedding of tokens')
+    refuse_unused(model, 'character_encoder', model.one_hot, 'goes with an embedding of words, and one_hot=True has none')
+    refuse_unused(model, 'character_encoder', model.characters is None, 'reads characters of words, and the data has none')
+    refuse_unused(model, 'character_width', not model.character_encoder, "is for a character_encoder, and it is ''")
+    if model.table is not None and not own and model.embedding not in (0, model.table.shape[1]):
+        raise FieldError('embedding', model.embedding, f'the word vectors have width {model.table.shape[1]}; leave it at 0')
+    pooling(model, parent=None)
+    encoder(model, parent=None)
+    if model.vocabulary is not None and not own:
+        word_embedding(model, parent=None)
+
+
+# ------------------------------------------------------------------------------------------------ of a Seq2Seq
+
+CONTEXTS = ('last', 'mapped', 'mean', 'mean_each', 'attention')
+FEEDS = ('state', 'output', 'input')
+
+
+def recurrent_stacks(model, **options):
+    """(encoder, decoder): the stacks that were passed in, or those that the fields describe."""
+    same = dict(num_layers=model.depth, cell=model.cell, dropout=model.dropout, dtype=jnp.dtype(model.dtype))
+    encoder = model.encoder or nn.Recurrent(model.encoder_width or model.width, bidirectional=model.bidirectional, **same,
+                                            **(options or dict(name='encoder')))
+    return encoder, model.decoder or nn.Recurrent(model.width, **same, **(options or dict(name='decoder')))
+
+
+def attention(model, **options):
+    """The attention of a decoder to the encoder's outputs."""
+    if isinstance(model.attention, linen.Module):
+        return model.attention
+    return nn.Attention(model.attention, model.width, model.value_width, model.hard, jnp.dtype(model.dtype), **options)
+
+
+def check_seq2seq(model):
+    """Refuses fields that make no encoder-decoder, before anything is compiled."""
+    check_at_least(model, 1, 'width', 'depth')
+    check_at_least(model, 0, 'embedding', 'encoder_width', 'value_width')
+    if model.context not in CONTEXTS:
+        raise FieldError('context', model.context, f'no such context; {suggestion(model.context, CONTEXTS)}')
+    if model.feed not in FEEDS:
+        raise FieldError('feed', model.feed, f'choose one of: {", ".join(FEEDS)}')
+    attends = model.context == 'attention'
+    for field in ('attention', 'value_width', 'hard', 'copy'):
+        refuse_unused(model, field, not attends, f"is for context='attention', and it is {model.context!r}")
+    refuse_unused(model, 'feed', not model._has_context, f'says where a context of every step goes, and context={model.context!r} '
+                  'has none')
+    _check_widths(model)
+    attention(model, parent=None)
+    if model.copy and not model.shared and model.target_vocabulary:
+        raise FieldError('copy', True, 'needs one vocabulary for source and target; set config.data.shared=True')
+
+
+def _check_widths(model):
+    reads, writes = recurrent_stacks(model, parent=None)
+    final, first = (jax.eval_shape(lambda: part.zero_state(1)) for part in (reads, writes))
+    if any(jnp.issubdtype(part.dtype, jnp.complexfloating) for part in jax.tree.leaves(first)):
+        raise FieldError('cell', model.cell, 'has a complex state, which no map of the source leads to; choose another cell')
+    if model.context != 'last' and any(part.ndim > 2 for part in jax.tree.leaves(first)):
+        raise FieldError('cell', model.cell, "has a matrix in its state, to which no map of the source leads; write context='last'"
+                         ', or choose another cell')
+    if model.context == 'last' and jax.tree.map(jnp.shape, final) != jax.tree.map(jnp.shape, first):
+        raise FieldError('context', 'last', 'the last state of the encoder is not of the size of the first one of the decoder '
+                         "(bidirectional, or another encoder_width); write 'mapped'")
+    N, E = writes.output_width, reads.output_width * (1 + reads.bidirectional)
+    if model.context == 'attention' and model.attention == 'dot' and N != E:
+        raise FieldError('attention', 'dot', f'the states of the decoder have {N} numbers and those of the encoder {E}; '
+                         "write 'bilinear', which needs no equal widths")
+    if model.context == 'attention' and model.attention == 'bilinear' and N != model.width:
+        raise FieldError('attention', 'bilinear', f'cell {model.cell!r} puts out {N} numbers and width={model.width}; choose another')
+    answer, embedding = model._answer_width, model.embedding or model.width
+    if model.tie and answer != embedding:
+        raise FieldError('tie', True, f'the output sees {answer} numbers and the embedding has {embedding}')

@@ -10,11 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.errors import FieldError, refuse_unused, suggestion
+from seqjax.models import from_config
 from seqjax.special_tokens import START
-
-CONTEXTS = ('last', 'mapped', 'mean', 'mean_each', 'attention')
-FEEDS = ('state', 'output', 'input')
 
 
 class Memory(NamedTuple):
@@ -48,10 +45,11 @@ class Seq2Seq(linen.Module):
         'state'    s_t = cell([e_t, c_t], s_{t-1}) with c_t from s_{t-1}; answer tanh(W [s_t, c_t, e_t])  (Bahdanau et al. 2015)
         'output'   s_t = cell(e_t, s_{t-1}), c_t from s_t; answer_t = tanh(W [s_t, c_t])                  (Luong et al. 2015)
         'input'    the same with s_t = cell([e_t, answer_{t-1}], s_{t-1}): input feeding                  (the same, section 3.3)
-    attention, value_width, hard: see `nn.Attention`.
+    attention, value_width, hard: see `nn.Attention`; attention may be a module with its calls.
     copy: a token is also copied from the source, with the weights of the attention, as often as a learned gate says (See et al.
         2017, equation 9); needs one vocabulary for both sides. What is returned are log-probabilities then.
     bidirectional: the encoder reads both ways. encoder_width: of each way; 0: width. embedding: its width; 0: width.
+    encoder, decoder: stacks of recurrent layers; None: those of cell, width, depth and the like.
     tie: output weights are those of the target's embedding. dropout acts on embeddings, between layers and on the answer.
 
     For decoding, one step at a time, for k hypotheses of every row: `begin` and `step`.
@@ -69,19 +67,21 @@ class Seq2Seq(linen.Module):
     bidirectional: bool = False
     context: str = 'attention'
     feed: str = 'state'
-    attention: str = 'additive'
+    attention: str | linen.Module = 'additive'
     value_width: int = 0
     hard: bool = False
     copy: bool = False
     tie: bool = False
     dropout: float = 0.0
     dtype: str = 'float32'
+    encoder: nn.Recurrent | None = None
+    decoder: nn.Recurrent | None = None
 
     output_kinds = ('target_token',)
 
     def __post_init__(self):
         super().__post_init__()
-        _check(self)
+        from_config.check_seq2seq(self)
 
     def setup(self):
         dtype, mapped = jnp.dtype(self.dtype), linen.initializers.lecun_normal()
@@ -90,13 +90,13 @@ class Seq2Seq(linen.Module):
         self.drop = linen.Dropout(self.dropout)
         self.target_embedding = table(V)
         self.source_embedding = self.target_embedding if self.shared else table(self.vocabulary)
-        self.encoder, self.decoder = _encoder(self), _decoder(self)
+        self.encoding, self.decoding = from_config.recurrent_stacks(self)
         if self.context != 'last':
-            first = jax.eval_shape(lambda: _decoder(self, parent=None).zero_state(1))
+            first = jax.eval_shape(lambda: self.decoding.zero_state(1))
             self.bridge = [[nn.Projection(part.shape[1:], ('embed', 'hidden'), kernel_init=mapped) for part in layer]
                            for layer in first]
         if self.context == 'attention':
-            self.lookup = nn.Attention(self.attention, self.width, self.value_width, self.hard, dtype)
+            self.lookup = from_config.attention(self)
         if self._has_context:
             self.readout = nn.Projection((R,), ('hidden', 'embed'), kernel_init=mapped, dtype=dtype)
         if self.copy:
@@ -118,7 +118,7 @@ class Seq2Seq(linen.Module):
         del max_length  # its state has the same size however long the answer
         B, S = inputs.shape
         lengths = jnp.full(B, S) if lengths is None else lengths
-        outputs, final = self.encoder(self._embed(self.source_embedding, inputs, train), lengths, train=train)
+        outputs, final = self.encoding(self._embed(self.source_embedding, inputs, train), lengths, train=train)
         mean = ops.mean_step(outputs, lengths)
         keys, values = self.lookup.read(outputs) if self.context == 'attention' else (None, None)
         state = DecoderState(self._first_layers(final, mean), jnp.zeros((B, self._answer_width), outputs.dtype),
@@ -161,9 +161,9 @@ class Seq2Seq(linen.Module):
         else:  # no step needs the answer before it: the recurrence runs by itself, and attention is one product for all steps
             if self._has_context and self.feed == 'state':
                 context, _ = self._context(memory, x)
-                h, _ = self.decoder(_joined(x, context), None, state.layers, train=train)
+                h, _ = self.decoding(_joined(x, context), None, state.layers, train=train)
             else:
-                h, _ = self.decoder(x, None, state.layers, train=train)
+                h, _ = self.decoding(x, None, state.layers, train=train)
             context, weights = self._context(memory, h)
             answers = self._answer(h, context, x)
         return self.drop(answers, deterministic=not train), weights, memory
@@ -183,7 +183,7 @@ class Seq2Seq(linen.Module):
             inner = _joined(x, context)
         elif self._has_context and self.feed == 'input':
             inner = _joined(x, state.answer)
-        h, layers = self.decoder(inner[:, None], None, state.layers, train=train)
+        h, layers = self.decoding(inner[:, None], None, state.layers, train=train)
         h = h[:, 0]
         if not self._has_context or self.feed != 'state':
             context, weights = look(h)
@@ -218,7 +218,7 @@ class Seq2Seq(linen.Module):
         """The decoder's first state, from the encoder's last one or from the mean of its outputs."""
         if self.context == 'last':
             return final
-        if self.bidirectional:
+        if self.encoding.bidirectional:
             final = [[_joined(*ways) for ways in zip(*layer)] for layer in final]
         return tuple(tuple(jnp.tanh(bridge((mean if self.context == 'mean' else part).astype(jnp.float32)))
                            for bridge, part in zip(bridges, layer)) for bridges, layer in zip(self.bridge, final))
@@ -236,7 +236,7 @@ class Seq2Seq(linen.Module):
         """R. An embedding that is the output too decides it, otherwise it is that of the state."""
         if self._has_context:
             return self.embedding or self.width
-        return ops.make_cell(self.cell).output_width(self.width)
+        return from_config.recurrent_stacks(self, parent=None)[1].output_width
 
 
 def _over_time(step):
@@ -251,56 +251,3 @@ def _joined(*arrays):
 def _by_row(array, memory):
     """[B k, ...] -> [B, k, ...]"""
     return array.reshape(len(memory.tokens), -1, array.shape[-1])
-
-
-def _encoder(model, **options):
-    return nn.Recurrent(model.encoder_width or model.width, model.depth, model.cell, bidirectional=model.bidirectional,
-                        dropout=model.dropout, dtype=jnp.dtype(model.dtype), **options)
-
-
-def _decoder(model, **options):
-    return nn.Recurrent(model.width, model.depth, model.cell, dropout=model.dropout, dtype=jnp.dtype(model.dtype), **options)
-
-
-# ------------------------------------------------------------------------------------------------ what cannot be
-
-def _check(model):
-    for field, least in (('width', 1), ('depth', 1), ('embedding', 0), ('encoder_width', 0), ('value_width', 0)):
-        if getattr(model, field) < least:
-            raise FieldError(field, getattr(model, field), f'must be at least {least}')
-    if model.context not in CONTEXTS:
-        raise FieldError('context', model.context, f'no such context; {suggestion(model.context, CONTEXTS)}')
-    if model.feed not in FEEDS:
-        raise FieldError('feed', model.feed, f'choose one of: {", ".join(FEEDS)}')
-    attends = model.context == 'attention'
-    for field in ('attention', 'value_width', 'hard', 'copy'):
-        refuse_unused(model, field, not attends, f"is for context='attention', and it is {model.context!r}")
-    refuse_unused(model, 'feed', not model._has_context, f'says where a context of every step goes, and context={model.context!r} '
-                  'has none')
-    _check_widths(model)
-    nn.Attention(model.attention, model.width, parent=None)
-    if model.copy and not model.shared and model.target_vocabulary:
-        raise FieldError('copy', True, 'needs one vocabulary for source and target; set config.data.shared=True')
-
-
-def _check_widths(model):
-    cell = ops.make_cell(model.cell)
-    final, first = (jax.eval_shape(lambda: part(model, parent=None).zero_state(1)) for part in (_encoder, _decoder))
-    if any(jnp.issubdtype(part.dtype, jnp.complexfloating) for part in jax.tree.leaves(first)):
-        raise FieldError('cell', model.cell, 'has a complex state, which no map of the source leads to; choose another cell')
-    if model.context != 'last' and any(part.ndim > 2 for part in jax.tree.leaves(first)):
-        raise FieldError('cell', model.cell, "has a matrix in its state, to which no map of the source leads; write context='last'"
-                         ', or choose another cell')
-    if model.context == 'last' and jax.tree.map(jnp.shape, final) != jax.tree.map(jnp.shape, first):
-        raise FieldError('context', 'last', 'the last state of the encoder is not of the size of the first one of the decoder '
-                         "(bidirectional, or another encoder_width); write 'mapped'")
-    N = cell.output_width(model.width)
-    E = cell.output_width(model.encoder_width or model.width) * (1 + model.bidirectional)
-    if model.context == 'attention' and model.attention == 'dot' and N != E:
-        raise FieldError('attention', 'dot', f'the states of the decoder have {N} numbers and those of the encoder {E}; '
-                         "write 'bilinear', which needs no equal widths")
-    if model.context == 'attention' and model.attention == 'bilinear' and N != model.width:
-        raise FieldError('attention', 'bilinear', f'cell {model.cell!r} puts out {N} numbers and width={model.width}; choose another')
-    answer, embedding = model._answer_width, model.embedding or model.width
-    if model.tie and answer != embedding:
-        raise FieldError('tie', True, f'the output sees {answer} numbers and the embedding has {embedding}')

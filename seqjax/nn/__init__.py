@@ -10,7 +10,7 @@ from seqjax.nn.norms import NORMS, layer_norm, make_norm
 from seqjax.nn.pooling import Pooling
 from seqjax.nn.positions import POSITIONS, Positions
 from seqjax.nn.projection import Embedding, OneHot, Projection, fan_in, partitioned
-from seqjax.nn.recurrent import GRU, LSTM, RNN, Recurrent, RecurrentLayer, Regularisers
+from seqjax.nn.recurrent import GRU, LSTM, REGULARISERS, RNN, Recurrent, RecurrentLayer, Regularisers
 from seqjax.nn.rwkv import ChannelMixing, TimeMixing
 from seqjax.nn.transformer import ORDERS, Block, ResidualBlock, Stack, check_sizes, maker
 from seqjax.nn.words import Spelling, WordEmbedding, WordVectors
@@ -18,7 +18,8 @@ from seqjax.nn.words import Spelling, WordEmbedding, WordVectors
 __all__ = ['ACTIVATIONS', 'Attention', 'AttentionEncoder', 'Block', 'ChannelMixing', 'Context',
            'Convolution', 'ConvolutionalEncoder', 'CrossAttention', 'Embedding', 'FeedForward',
            'GRU', 'LSTM', 'LinearAttention', 'Mamba', 'MixtureOfExperts', 'MultiHeadAttention',
-           'NORMS', 'ORDERS', 'OneHot', 'POSITIONS', 'Pooling', 'Positions', 'Projection', 'RNN',
-           'Recurrent', 'RecurrentEncoder', 'RecurrentLayer', 'Regularisers', 'ResidualBlock', 'Spelling', 'Stack',
-           'TimeMixing', 'WordEmbedding', 'WordVectors', 'activation_function', 'check_sizes',
-           'fan_in', 'layer_norm', 'make_norm', 'maker', 'partitioned']
+           'NORMS', 'ORDERS', 'OneHot', 'POSITIONS', 'Pooling', 'Positions', 'Projection',
+           'REGULARISERS', 'RNN', 'Recurrent', 'RecurrentEncoder', 'RecurrentLayer',
+           'Regularisers', 'ResidualBlock', 'Spelling', 'Stack', 'TimeMixing', 'WordEmbedding',
+           'WordVectors', 'activation_function', 'check_sizes', 'fan_in', 'layer_norm',
+           'make_norm', 'maker', 'partitioned']

@@ -1,6 +1,7 @@
 """Recurrent layers: the parameters of `ops.recur`, stacked, in one direction or both."""
 
 from collections.abc import Sequence
+import dataclasses
 import functools
 
 from flax import linen as nn
@@ -30,7 +31,10 @@ class Regularisers(nn.Module, kw_only=True):
     @nn.nowrap
     def regularisers(self) -> dict[str, float | bool]:
         """These fields, for another module that has them."""
-        return {name: getattr(self, name) for name in Regularisers.__annotations__ if name not in ('parent', 'name')}
+        return {name: getattr(self, name) for name in REGULARISERS}
+
+
+REGULARISERS = tuple(field.name for field in dataclasses.fields(Regularisers) if field.name not in ('parent', 'name'))
 
 
 class RecurrentLayer(Regularisers):
