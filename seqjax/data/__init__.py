@@ -6,6 +6,7 @@ from seqjax.data.batches.streams import evaluation_streams, training_streams
 from seqjax.data.batches.windows import Windows, evaluation_batches, prefetched, training_batches
 from seqjax.data.corpus import Corpus, load_corpus
 from seqjax.data.embedded.synthetic import Synthetic
+from seqjax.data.images.class_folders import ClassFolders, decoded, read_class_folders
 from seqjax.data.labelled import Labelled, load_labelled
 from seqjax.data.loading import check_task, default_task, load, load_examples
 from seqjax.data.pairs import Pairs, load_pairs
@@ -13,6 +14,7 @@ from seqjax.data.pretraining import Pretraining, load_pretraining
 from seqjax.data.readers.examples import Example, Examples, TextPair
 from seqjax.data.readers.files import read_examples
 from seqjax.data.readers.tfds import Text
+from seqjax.data.source import Source, Transform
 from seqjax.data.sources import SOURCES, Made, is_endless, made_for
 from seqjax.data.text.codec import Codec, TextCodec
 from seqjax.data.text.codecs import CODECS, load_codec, saved_codec
@@ -23,10 +25,13 @@ from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.data.text.sources import load_text
 from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer, UnigramTokenizer
 
-__all__ = ['BPETokenizer', 'ByteTokenizer', 'CODECS', 'CharTokenizer', 'Codec', 'Corpus', 'Documents', 'Example',
-           'Examples', 'Labelled', 'LabelledCodec', 'Packed', 'PairCodec', 'Pairs', 'PretrainedTokenizer', 'Pretraining',
-           'Ragged', 'Made', 'SOURCES', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextCodec', 'TextPair', 'UnigramTokenizer', 'Windows', 'bucket_lengths',
-           'check_task', 'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'inherited', 'load',
-           'load_codec', 'load_corpus', 'load_examples', 'load_labelled',
-           'is_endless', 'load_pairs', 'load_pretraining', 'load_text', 'made_for', 'pack', 'plan_buckets', 'prefetched', 'read_examples', 'saved_codec',
-           'training_batches', 'training_streams']
+__all__ = ['BPETokenizer', 'ByteTokenizer', 'CODECS', 'CharTokenizer', 'ClassFolders', 'Codec',
+           'Corpus', 'Documents', 'Example', 'Examples', 'Labelled', 'LabelledCodec', 'Made',
+           'Packed', 'PairCodec', 'Pairs', 'PretrainedTokenizer', 'Pretraining', 'Ragged',
+           'SOURCES', 'Source', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextCodec', 'TextPair',
+           'Transform', 'UnigramTokenizer', 'Windows', 'bucket_lengths', 'check_task', 'decoded',
+           'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'inherited',
+           'is_endless', 'load', 'load_codec', 'load_corpus', 'load_examples', 'load_labelled',
+           'load_pairs', 'load_pretraining', 'load_text', 'made_for', 'pack', 'plan_buckets',
+           'prefetched', 'read_class_folders', 'read_examples', 'saved_codec', 'training_batches',
+           'training_streams']

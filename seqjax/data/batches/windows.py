@@ -6,12 +6,15 @@ rows that all of them load together do not depend on P.
 """
 
 import dataclasses
+import os
 
 import grain
 import numpy as np
 
 from seqjax.data.batches.per_process import evaluated, per_process, shuffled
 from seqjax.errors import FieldError
+
+THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +65,8 @@ def evaluation_batches(tokens, *, batch_size, sequence_length, limit=0, process=
 
 
 def prefetched(dataset, first_step=0):
-    """Iterates from `first_step` on, with the next few batches made in a thread while the device computes."""
-    return iter(dataset[first_step:].to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=8)))
+    """Iterates from `first_step` on, with the next few batches made in threads while the device computes; in their order."""
+    return iter(dataset[first_step:].to_iter_dataset(grain.ReadOptions(num_threads=THREADS, prefetch_buffer_size=8)))
 
 
 def check_length(windows, which):

@@ -4,6 +4,7 @@
     conll, conllu      a word a line: tagging
     fasta              'KEY=value' in the headers, or a second file with a label for every step
     folder             a file for every class, a sequence a line: classification
+    images             a folder of images for every class: classification, see `images.class_folders`
     parallel           two files, line by line a text and its translation: see `read_parallel`
 
 Each is also read compressed, as .gz.
@@ -15,6 +16,7 @@ import os
 import re
 import types
 
+from seqjax.data.images.class_folders import SUFFIXES, class_folders, read_class_folders
 from seqjax.data.readers.conll import read_conll, read_conllu
 from seqjax.data.readers.examples import SPLITS, Example, Examples
 from seqjax.data.readers.fasta import companions, read_fasta
@@ -52,6 +54,7 @@ FORMATS = {
     'conllu': Format(read_conllu, ('.conllu',), ('labels',), ('input_column', 'target_column')),
     'fasta': Format(read_fasta, ('.fasta', '.fa'), _LABELS, ('target_column', 'split_column', 'label_file', 'mask_file')),
     'folder': Format(None, (), ('class',), ()),
+    'images': Format(None, (), ('class',), ()),
     'parallel': Format(None, (), ('pairs',), ()),
 }
 _FIELDS = (*_COLUMNS, 'label_file', 'mask_file')
@@ -83,6 +86,9 @@ def read_examples(path_pattern, task, options):
     if len(paths) > 1 and options.split_column:
         raise FieldError('data.split_column', options.split_column, 'the files are the parts already; leave it empty')
     formats = ['parallel' if parallel else _format(path, task, options) for path in paths]
+    if 'images' in formats:
+        return read_class_folders(paths, task, held_out=options.held_out, seed=options.split_seed,
+                                  size=options.get('image_size', 0))
     beside = companions(options)
     rows, files, notes = [], [], []
     for path, name, part in zip(paths, formats, SPLITS):
@@ -184,15 +190,17 @@ def _format(path, task, options):
         raise File(path, options.on_error).missing()
     directory = os.path.isdir(os.path.expanduser(path))
     carrying = ', '.join(name for name, format in FORMATS.items() if TASKS[task].takes() in format.kinds)
-    name = options.format or ('folder' if directory else _named(path, options))
+    name = options.format or (_named(path, options) if not directory else 'images' if class_folders(path) else 'folder')
     if options.format and options.format not in FORMATS:
         raise FieldError('data.format', options.format, suggestion(options.format, FORMATS))
     if not name:
         raise refuse(f'the suffix {_suffix(path)!r} belongs to no format; set config.data.format to one of: {carrying}')
-    if directory and name != 'folder':
+    if directory and name not in ('folder', 'images'):
         raise refuse('is a directory, and a file is needed')
-    if not directory and name == 'folder':
-        raise refuse('is no directory, and the format folder needs one')
+    if not directory and name in ('folder', 'images'):
+        raise refuse(f'is no directory, and the format {name} needs one')
+    if name == 'images' and not class_folders(path):
+        raise refuse(f'has no folder with images ({", ".join(SUFFIXES)}); make one for every class')
     if TASKS[task].takes() not in FORMATS[name].kinds:
         answers = 'translations' if TASKS[task].takes() == 'pairs' else f'labels for {task}'
         raise refuse(f'the format {name} has no {answers}; those that have are: {carrying}')
