@@ -7,7 +7,7 @@ class UserError(Exception):
     """A mistake in what was asked for. The launcher prints its sentence, without a traceback."""
 
 
-class FieldError(UserError):
+class FieldError(UserError, ValueError):
     """A field of a model or a config with an impossible value.
 
     `FieldError('heads', 5, 'must divide width=128')` reads "heads=5: must divide width=128".

@@ -11,11 +11,11 @@ from seqjax.decode.hypotheses import Hypotheses, log_softmax
 from seqjax.decode.lengths import of_like_length
 from seqjax.decode.methods import METHODS, limits_of, method_of
 from seqjax.decode.problem import Problem
-from seqjax.decode.sampling import Sample, keep_min_p, keep_top_k, keep_top_p
+from seqjax.decode.sampling import Sample, keep_min_p, keep_top_k, keep_top_p, token_by_token
 from seqjax.decode.scoring import score, score_pairs
 from seqjax.decode.speculative import Speculative
 
 __all__ = ['Beam', 'BeamTrace', 'Contrastive', 'Decoder', 'Ensemble', 'Exact', 'Greedy', 'Hypotheses',
            'LanguageModelDecoder', 'Limits', 'METHODS', 'MinLength', 'NoRepeat', 'Prefix', 'Problem', 'SHAPES', 'Sample',
            'Speculative', 'keep_min_p', 'keep_top_k', 'keep_top_p', 'limits_of', 'log_softmax', 'make_decoder', 'method_of',
-           'of_like_length', 'score', 'score_pairs', 'search', 'serve']
+           'of_like_length', 'score', 'score_pairs', 'search', 'serve', 'token_by_token']

@@ -15,7 +15,7 @@ from seqjax.decode.speculative import Speculative
 from seqjax.errors import FieldError
 from seqjax.registry import Registry
 
-METHODS = Registry('decoding method', {'greedy': Greedy, 'sample': Sample, 'beam': Beam, 'exact': Exact,
+METHODS = Registry('method', {'greedy': Greedy, 'sample': Sample, 'beam': Beam, 'exact': Exact,
                                        'contrastive': Contrastive, 'speculative': Speculative})
 
 _DRAWN = ('temperature', 'top_k', 'top_p', 'min_p')

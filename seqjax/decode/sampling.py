@@ -1,5 +1,6 @@
 """Sampling: temperature, top-k, nucleus (top-p) and min-p, and the loop that draws token by token."""
 
+from collections.abc import Callable
 import dataclasses
 
 import jax
@@ -48,32 +49,7 @@ class Sample:
         return jax.nn.softmax(self._filtered(logits))
 
     def solve(self, problem: Problem) -> Hypotheses:
-        """`Hypotheses` with k = 1: every row is written token by token as it is drawn, up to its end.
-
-        Scores are the log P under the model, whatever temperature and filters made of it.
-        """
-        (step, state, first, T, end), limits, B = problem[:5], problem.row_limits(), len(problem.first)
-        constraints, keys = problem.constraints, problem.keys
-
-        def advance(carry):
-            t, state, last, text, lengths, sums, running = carry
-            state, logits = step(state, last)
-            log_probs = constrain(constraints, log_softmax(logits), text, t, end)
-            tokens = jax.vmap(lambda key, row: self(jax.random.fold_in(key, t), row))(keys, log_probs)  # [B]
-            gained = jnp.take_along_axis(log_probs, tokens[:, None], axis=-1)[:, 0]
-            text = text.at[:, t].set(jnp.where(running, tokens, 0))
-            lengths, sums = lengths + running.astype(jnp.int32), sums + jnp.where(running, gained, 0)
-            return t + 1, state, tokens, text, lengths, sums, running & (tokens != end) & (t + 1 < limits)
-
-        def unfinished(carry):
-            t, *_, running = carry
-            return (t < T) & running.any()
-
-        start = (jnp.int32(0), state, first.astype(jnp.int32), jnp.zeros((B, T), jnp.int32), jnp.zeros(B, jnp.int32),
-                 jnp.zeros(B), limits > 0)
-        _, _, _, text, lengths, sums, _ = jax.lax.while_loop(unfinished, advance, start)
-        sums = jnp.where(lengths > 0, sums, -jnp.inf)[:, None]
-        return Hypotheses(text[:, None], lengths[:, None], sums, sums)
+        return token_by_token(problem, self)
 
     def write(self, decoder, prompts, **options):
         """Continuations of prompts, whose window moves over long texts."""
@@ -93,6 +69,35 @@ class Sample:
         if self.min_p > 0:
             logits = keep_min_p(logits, self.min_p)
         return logits
+
+
+def token_by_token(problem: Problem, choose: Callable[[jax.Array, jax.Array], jax.Array]) -> Hypotheses:
+    """`Hypotheses` with k = 1: every row is written up to its end as choose(key, log P [V]) -> token says.
+
+    A row's key is another one at every step. Scores are the log P under the model, whatever `choose` makes of it.
+    """
+    (step, state, first, T, end), limits, B = problem[:5], problem.row_limits(), len(problem.first)
+    constraints, keys = problem.constraints, problem.keys
+
+    def advance(carry):
+        t, state, last, text, lengths, sums, running = carry
+        state, logits = step(state, last)
+        log_probs = constrain(constraints, log_softmax(logits), text, t, end)
+        tokens = jax.vmap(lambda key, row: choose(jax.random.fold_in(key, t), row))(keys, log_probs)  # [B]
+        gained = jnp.take_along_axis(log_probs, tokens[:, None], axis=-1)[:, 0]
+        text = text.at[:, t].set(jnp.where(running, tokens, 0))
+        lengths, sums = lengths + running.astype(jnp.int32), sums + jnp.where(running, gained, 0)
+        return t + 1, state, tokens, text, lengths, sums, running & (tokens != end) & (t + 1 < limits)
+
+    def unfinished(carry):
+        t, *_, running = carry
+        return (t < T) & running.any()
+
+    start = (jnp.int32(0), state, first.astype(jnp.int32), jnp.zeros((B, T), jnp.int32), jnp.zeros(B, jnp.int32),
+             jnp.zeros(B), limits > 0)
+    _, _, _, text, lengths, sums, _ = jax.lax.while_loop(unfinished, advance, start)
+    sums = jnp.where(lengths > 0, sums, -jnp.inf)[:, None]
+    return Hypotheses(text[:, None], lengths[:, None], sums, sums)
 
 
 def keep_top_k(logits, k):

@@ -53,6 +53,8 @@ class RunDirectory:
             raise UserError(f'--workdir={self.path}: no run is here (no config.json); train one first with --config=FILE')
         try:
             return configs.loads(text)
+        except UserError:
+            raise
         except (ValueError, KeyError) as error:
             raise UserError(f'{self.path / "config.json"} cannot be read ({error}); restore it or choose another '
                             '--workdir') from error
