@@ -9,7 +9,7 @@ import importlib
 
 __version__ = '0.1.0'
 
-ROOMS = ('analysis', 'config', 'config_fields', 'data', 'decode', 'errors', 'interop', 'metrics', 'models', 'modes', 'nn', 'ops',
+ROOMS = ('analysis', 'config', 'data', 'decode', 'errors', 'fields', 'interop', 'lazy', 'metrics', 'models', 'modes', 'nn', 'ops',
          'parallel', 'params', 'registry', 'runs', 'special_tokens', 'tasks', 'train')
 
 

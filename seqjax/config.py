@@ -1,55 +1,148 @@
-"""The config of an experiment: what values its fields may have (`config_fields` has them all), and how it is saved."""
+"""The config of an experiment: the sections that the rooms declare, put together for a model, a task and a source."""
 
+import dataclasses
 import json
-import math
 
 from ml_collections import ConfigDict
 
-from seqjax import data, decode, models, ops, tasks
-from seqjax.config_fields import SECTIONS, defaults
+from seqjax import data, decode, fields, models, tasks
+from seqjax.analysis.cost.options import CostOptions
+from seqjax.data.options import DataOptions
+from seqjax.data.options import kinds as kinds_of_data
+from seqjax.decode.options import DecodeOptions
+from seqjax.decode.options import kinds as kinds_of_decoding
 from seqjax.errors import FieldError, UserError, suggestion, with_prefix
+from seqjax.fields import between, field
+from seqjax.parallel.options import ParallelOptions
+from seqjax.params.options import LoRAOptions, QuantiseOptions
+from seqjax.train.options import OptimizerOptions, TrainOptions, check_stopping
 
-OPTIONAL = ('optimizer.b1', 'optimizer.b2', 'optimizer.eps', 'optimizer.momentum')  # may be None: what optax chooses
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """The fields of no section."""
+
+    seed: int = field(0, 'Seed of parameters, dropout and the order of the data.', between(0, 2 ** 32))  # jax takes 32 bits
+    task: str = field('', "Task, one of tasks.TASKS; '': what the source is for.")
+    parameters: int = field(0, 'Number of parameters, about, for which model.width is chosen; 0: as model.width says.', fields.that(
+        lambda value: value >= 0, 'must be a positive number, or 0 for off'))
+    vocabulary: int = field(0, 'Vocabulary size, for --mode=describe without data; 0: what the data says.', fields.that(
+        lambda value: value >= 0, 'must be a number of tokens, or 0 for what the data says'))
+    init_from: str = field('', "Pretrained initialization: another run, 'DIR', 'DIR@STEP' or 'DIR@best', or a directory of Hugging "
+                           "Face's files: docs/transfer.md; '': from scratch.")
+    init_map: str = field('', "Other names for its parameters, 'encoder/*=*,head/*=': docs/transfer.md.")
+    init_fresh: str = field('', 'Patterns of parameters that are drawn all the same.')
 
 
-def validate(config):
-    """Raises a FieldError that names the first impossible value; needs no device and compiles nothing."""
+OPTIONS = dict(data=DataOptions, train=TrainOptions, optimizer=OptimizerOptions, lora=LoRAOptions, parallel=ParallelOptions,
+               decode=DecodeOptions, quantise=QuantiseOptions, cost=CostOptions)
+SECTIONS = ('data', 'model', 'train', 'optimizer', 'lora', 'parallel', 'decode', 'quantise', 'cost')
+KIND = ('model.name', 'task', 'data.source')  # decide which fields there are
+OPTIONAL = tuple(f'optimizer.{found.name}' for found in dataclasses.fields(OptimizerOptions) if found.default is None)
+RENAMED = {}  # {'train.accumulate': 'train.gradient_accumulation_steps'}: answered in errors, and read from saved configs
+
+
+def defaults(model: str, *, task: str = '', source: str = 'python') -> ConfigDict:
+    """All fields of a run with their defaults: of this model, of the task's kind of data and way of decoding.
+
+    Args:
+        model: a name of `models.MODELS`.
+        task: a name of `tasks.TASKS`; '': the one that the source is for.
+        source: what `config.data.source` says.
+    """
+    config = fields.defaults(RunOptions, ())
+    config.task = task
+    kinds = _kinds(task, source)
+    for section in SECTIONS:
+        config[section] = fields.defaults(OPTIONS[section], kinds.get(section, ())) if section in OPTIONS else ConfigDict(
+            dict(name=model, **with_prefix('config.model', lambda: models.fields(model))))
+    config.data.source = source
+    return config
+
+
+def for_another(config: ConfigDict, changes: dict) -> ConfigDict:
+    """The config of a run of another model, task or source; what that has no field for is left out. changes: some of KIND."""
+    model, task, source = (changes.get(name, old) for name, old in zip(KIND, (
+        config.model.name, config.task, config.data.source)))
+    new = defaults(model, task=task, source=source)
+    return _filled(new, config.to_dict(), another=True)
+
+
+def validate(config: ConfigDict) -> None:
+    """Raises a FieldError that names the first impossible value; needs no device, builds and compiles nothing."""
     check_kind(config)
-    for field, (fits, reason) in _LIMITS.items():
-        section, name = field.split('.')
-        value = config[section][name]
-        if value is None and field in OPTIONAL:
-            continue
-        if isinstance(value, float) and math.isnan(value) or not fits(value):
-            raise FieldError(f'config.{field}', value, reason)
-    if not 0 <= config.seed < 2 ** 32:  # jax would take its last 32 bits
-        raise FieldError('config.seed', config.seed, f'must be at least 0 and less than {2 ** 32}')
-    if config.data.batch_size % config.train.accumulate:
-        raise FieldError('config.train.accumulate', config.train.accumulate,
-                         f'must divide data.batch_size={config.data.batch_size}')
-    if config.parameters < 0:
-        raise FieldError('config.parameters', config.parameters, 'must be a positive number, or 0 for off')
-    if config.vocabulary < 0:
-        raise FieldError('config.vocabulary', config.vocabulary, 'must be a number of tokens, or 0 for what the data says')
-    for field in ('init_map', 'init_fresh'):
-        if config[field] and not config.init_from:
-            raise FieldError(f'config.{field}', config[field], 'is for parameters of another run; set config.init_from too')
-    for field, known in _CHOICES.items():
-        value = config.data[field]
-        if value not in known:
-            raise FieldError(f'config.data.{field}', value, suggestion(value, known))
-    _check_stopping(config.train)
-    _check_targets(config)
-    _check_task(config)
-    _check_decoding(config)
-    _check_quantisation(config.quantise)
-    _check_labelled(config)
-    _check_hidden(config)
-    model = config.model.to_dict()
+    model, task, name, source = config.model, task_of(config), task_name(config), config.data.source
+    with_prefix('config', lambda: data.check_task(source, name))
+    with_prefix('config.model', lambda: models.check_task(model.name, name, task.output_kind))
+    kinds, run = _kinds(config.task, source), f'is for {name} on {source!r}'
+    fields.check('config', RunOptions, (), {field: config[field] for field in config if field not in SECTIONS}, run)
+    for section, options in OPTIONS.items():
+        fields.check(f'config.{section}', options, kinds.get(section, ()), config[section], run)
+        for missing in fields.chosen(options, kinds.get(section, ())).keys() - config[section].keys():
+            raise UserError(f'config.{section} has no field {missing!r}, and this run {run}; make its config with '
+                            f'seqjax.config.defaults({model.name!r}, task={config.task!r}, source={source!r})')
+    check_stopping(config.train)
+    _check_rows(config)
+    _check_kinds_of_models(config, task)
+    if config.decode:
+        method(config), limits(config)
+    with_prefix('config.train', lambda: task.settings(config.train))
+
+
+def check_model(config: ConfigDict) -> None:
+    """Raises a FieldError that names an impossible field of config.model, before data is read: for many runs one after another."""
+    model, options = config.model.to_dict(), config.data
     with_prefix('config.model', lambda: models.build(
-        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=config.data.shared or task_of(config).data == 'spans',
-        context_length=config.data.sequence_length, per_step=task_of(config).per_step,
-        characters=2 if config.data.spelling else None, **model))
+        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=options.get('shared') or task_of(config).data == 'spans',
+        context_length=options.get('sequence_length'), per_step=task_of(config).per_step,
+        characters=2 if options.get('spelling') else None, **model))
+
+
+def _check_rows(config):
+    """What concerns rows and their parts must fit together."""
+    options = config.data
+    if options.batch_size % config.train.accumulate:
+        raise FieldError('config.train.accumulate', config.train.accumulate, f'must divide data.batch_size={options.batch_size}')
+    for name in ('init_map', 'init_fresh'):
+        if config[name] and not config.init_from:
+            raise FieldError(f'config.{name}', config[name], 'is for parameters of another run; set config.init_from too')
+    if options.get('lowercase') and options.tokenizer in ('byte', 'bpe', 'unigram') and task_of(config).data in ('labelled', 'masked'):
+        raise FieldError('config.data.lowercase', True, 'is for characters and words, and config.data.tokenizer='
+                         f"{options.tokenizer!r}; set it to False, or the tokenizer to 'char' or 'word'")
+    if options.get('documents') and options.get('carry'):
+        raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
+                         "config.data.documents to ''")
+    if options.get('batching') == 'pack' and not task_of(config).per_step:
+        raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the '
+                         f"task is {task_name(config)}; write 'bucket'")
+    if config.quantise.activations and not config.quantise.weights:
+        raise FieldError('config.quantise.activations', True, "goes together with 8-bit weights; set config.quantise.weights='int8'")
+
+
+def _check_kinds_of_models(config, task):
+    """What is asked of a model must be something that models of its kind do."""
+    name, model, options = config.model.name, config.model, config.data
+    if config.train.xray_every and (task.decodes or not models.is_recurrent(name, model)):
+        reason = ('is for models that read one sequence, and those for translation read two' if task.decodes else
+                  f'{name!r} has no recurrent layer to look into')
+        raise FieldError('config.train.xray_every', config.train.xray_every, f'{reason}; set it to 0')
+    if options.get('carry') and name not in models.able('carries'):
+        raise FieldError('config.data.carry', True, f'{name!r} has no state to carry; set it to false, or use a model that '
+                         f'has one: {", ".join(models.able("carries"))}')
+    if options.get('documents') and task.data == 'text' and name not in models.able('packs'):
+        raise FieldError('config.data.documents', options.documents, f'{name!r} cannot keep the documents of a '
+                         f"row apart; set it to '', or use a model that can: {', '.join(models.able('packs'))}")
+    if bool(options.get('spelling')) != bool(model.get('character_encoder')):
+        raise FieldError('config.data.spelling', options.get('spelling', 0), 'goes together with config.model.character_encoder='
+                         f'{model.get("character_encoder")!r}; set both or neither')
+    if getattr(models.MODELS[name], 'marks_rows', False) and task.data != 'masked' and not options.get('marked'):
+        raise FieldError('config.data.marked', False, f'{name!r} reads rows that begin with START and end with END; '
+                         'set it to true')
+    if config.decode.get('coverage_penalty') and model.get('context', 'attention') != 'attention':
+        raise FieldError('config.decode.coverage_penalty', config.decode.coverage_penalty,
+                         'is for translation by a model with attention; set it to 0')
+    if 'draft_tokens' in config.decode and not config.decode.draft:
+        refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
 
 
 def check_kind(config):
@@ -71,70 +164,45 @@ def task_of(config):
     return with_prefix('config', lambda: tasks.TASKS[task_name(config)])
 
 
+def _kinds(task, source):
+    """{section: the kinds of its fields that a run has}, see `fields.field`."""
+    name = task or data.default_task(source)
+    if name not in tasks.TASKS:
+        raise FieldError('config.task', task, f'no such task; {suggestion(task, tasks.TASKS)}')
+    task, made = tasks.TASKS[name], data.SOURCES.get(source)
+    return dict(data=kinds_of_data(task.data, source, made), train=(*task.fields, task.data),
+                decode=() if made and made.endless else kinds_of_decoding(task))
+
+
+def why_unknown(field, config):
+    """Why a run has no field 'decode.beam' that others have; '' where nobody has it. An old name is answered with the new one."""
+    section, _, name = field.rpartition('.')
+    if field in RENAMED:
+        return f'config.{field}: is called config.{RENAMED[field]} now'
+    options = OPTIONS.get(section)
+    if options and name in {found.name for found in dataclasses.fields(options)}:
+        run = f'is for {task_name(config)} on {config.data.source!r}'
+        return f'config.{field}: {fields.unknown(name, options, config[section], run)}'
+    return ''
+
+
 def method(config, draft=None):
     """How answers are searched for or drawn. draft: the decoder of config.decode.draft, for speculative sampling."""
-    continues, usual = task_of(config).writes, defaults(config.model.name).decode
-    return with_prefix('config.decode', lambda: decode.method_of(config.decode, usual, continues, draft))
+    usual = {found.name: found.default for found in dataclasses.fields(DecodeOptions)}
+    return with_prefix('config.decode', lambda: decode.method_of(fields.whole(DecodeOptions, config.decode), usual, task_of(config).writes, draft))
 
 
 def limits(config):
     """What answers may be."""
-    return with_prefix('config.decode', lambda: decode.limits_of(config.decode))
+    return with_prefix('config.decode', lambda: decode.limits_of(fields.whole(DecodeOptions, config.decode)))
 
 
-def refuse_unread(config, fields, reason):
+def refuse_unread(config, names, reason):
     """Fields of config.decode that nothing would read must have their defaults. reason: ends before the default."""
-    usual = defaults(config.model.name).decode
-    for field in fields:
-        if config.decode[field] != usual[field]:
-            raise FieldError(f'config.decode.{field}', config.decode[field], f'{reason} {usual[field]!r}')
-
-
-def _check_targets(config):
-    """What is done to targets must be something that the task does."""
-    options, task = config.train, task_of(config)
-    with_prefix('config.train', lambda: tasks.Teacher(options.teacher, options.teacher_steps, options.teacher_floor))
-    for field, off, meaning in (('label_smoothing', 0, 'is for tokens and classes'), ('decode_rows', 0, 'is for translation'),
-                                ('teacher', 'always', 'is for translation')):
-        if options[field] != off and field not in task.fields:
-            raise FieldError(f'config.train.{field}', options[field], f'{meaning}, and the task is {task_name(config)}; '
-                             f'set it to {off!r}')
-
-
-def _check_decoding(config):
-    """What is searched or drawn by must be possible, and coverage is that of an attention over a source."""
-    method(config), limits(config)
-    penalty = config.decode.coverage_penalty
-    if penalty and (task_of(config).data != 'pairs' or config.model.get('context', 'attention') != 'attention'):
-        raise FieldError('config.decode.coverage_penalty', penalty, 'is for translation by a model with attention; set it '
-                         'to 0')
-    _check_writing(config)
-
-
-def _check_writing(config):
-    """Contrastive search and drafts are ways to continue a text, and the first needs to know among how many tokens."""
-    options, task = config.decode, task_of(config)
-    if options.draft_tokens < 1:
-        raise FieldError('config.decode.draft_tokens', options.draft_tokens, 'must be at least 1')
-    if len(options.stop) > 1:
-        raise FieldError('config.decode.stop', options.stop, 'must be one character')
-    for field, off in (('contrastive', 0.0), ('draft', ''), ('stop', ''), ('pages', 0)):
-        if options[field] and not task.writes:
-            raise FieldError(f'config.decode.{field}', options[field], 'is for language models, and the task is '
-                             f'{task_name(config)}; set it to {off!r}')
-    if not task.decodes:
-        if task.writes:
-            refuse_unread(config, ['prefix'], 'is for translations, and a text begins with config.decode.prompt; set that, and write')
-        refuse_unread(config, ('prefix', 'exact'), f'is for translations, and the task is {task_name(config)}; write')
-    if not options.draft:
-        refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
-
-
-def _check_quantisation(options):
-    if options.weights and options.weights not in ops.EIGHT_BITS:
-        raise FieldError('config.quantise.weights', options.weights, suggestion(options.weights, ops.EIGHT_BITS))
-    if options.activations and not options.weights:
-        raise FieldError('config.quantise.activations', True, "goes together with 8-bit weights; set config.quantise.weights='int8'")
+    for found in dataclasses.fields(DecodeOptions):
+        value = config.decode.get(found.name, found.default)
+        if found.name in names and value != found.default:
+            raise FieldError(f'config.decode.{found.name}', value, f'{reason} {found.default!r}')
 
 
 def refuse_quantised(config, what):
@@ -144,86 +212,6 @@ def refuse_quantised(config, what):
                          "are for --mode=eval|generate|predict|score|export; set it to ''")
 
 
-def _check_stopping(options):
-    """What training may end early by must be measured while it goes on."""
-    metric, patience = options.stop_metric, options.patience
-    if bool(metric) != bool(patience):
-        raise FieldError('config.train.patience', patience, f'goes together with config.train.stop_metric={metric!r}; '
-                         'set both or neither')
-    if metric and not metric.startswith('eval/'):
-        raise FieldError('config.train.stop_metric', metric, "must be of the validation split, as 'eval/loss' is: what "
-                         'evaluations write to metrics.jsonl')
-    if metric and not options.eval_every:
-        raise FieldError('config.train.eval_every', 0, f'{metric} is then measured only at the end, and cannot stop '
-                         'training; set it to a number of steps')
-
-
-def _check_task(config):
-    """The task must be known, and the model must be made for it and for the way batches follow each other."""
-    name, task = config.model.name, task_of(config)
-    with_prefix('config', lambda: data.check_task(config.data.source, task_name(config)))
-    with_prefix('config.model', lambda: models.check_task(name, task_name(config), task.output_kind))
-    if config.train.xray_every and task.decodes:
-        raise FieldError('config.train.xray_every', config.train.xray_every, 'is for models that read one sequence, and '
-                         'those for translation read two; set it to 0')
-    if config.train.xray_every and not models.is_recurrent(name, config.model):
-        raise FieldError('config.train.xray_every', config.train.xray_every,
-                         f'{name!r} has no recurrent layer to look into; set it to 0')
-    if config.data.carry and data.is_endless(config.data.source):
-        raise FieldError('config.data.carry', True,
-                         f'rows of {config.data.source!r} do not go on from one another; set it to false')
-    if config.data.carry and name not in models.able('carries'):
-        raise FieldError('config.data.carry', True, f'{name!r} has no state to carry; set it to false, or use a model that '
-                         f'has one: {", ".join(models.able("carries"))}')
-
-
-def _check_labelled(config):
-    """What concerns words and documents must fit the task and the model."""
-    options = config.data
-    kind = 'generated' if data.is_endless(options.source) else task_of(config).data
-    for field, kinds, meaning in (('spelling', ('labelled',), 'of labelled words'),
-                                  ('vectors', ('labelled',), 'of labelled words'),
-                                  ('max_length', ('labelled', 'pairs'), 'of labelled sequences'),
-                                  ('marked', ('labelled', 'masked'), 'of labelled sequences'),
-                                  ('train_examples', ('labelled',), 'of labelled sequences'),
-                                  ('lowercase', ('labelled', 'masked', 'spans', 'pairs'), 'of labelled sequences and translations'),
-                                  ('shared', ('pairs', 'spans'), 'of translations'),
-                                  ('batch_tokens', ('pairs',), 'of translations'),
-                                  ('documents', ('text', 'masked', 'spans'), 'of a text')):
-        if options[field] and kind not in kinds:
-            raise FieldError(f'config.data.{field}', options[field], f'is a matter {meaning}, and the data is '
-                             f'{options.source!r} for {task_name(config)}; set it to {type(options[field])()!r}')
-    if options.lowercase and options.tokenizer in ('byte', 'bpe', 'unigram') and kind in ('labelled', 'masked'):
-        raise FieldError('config.data.lowercase', True, 'is for characters and words, and config.data.tokenizer='
-                         f"{options.tokenizer!r}; set it to False, or the tokenizer to 'char' or 'word'")
-    if options.documents and kind == 'text' and config.model.name not in models.able('packs'):
-        raise FieldError('config.data.documents', options.documents, f'{config.model.name!r} cannot keep the documents of a '
-                         f"row apart; set it to '', or use a model that can: {', '.join(models.able('packs'))}")
-    if options.documents and options.carry:
-        raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
-                         "config.data.documents to ''")
-    if options.batching == 'pack' and not task_of(config).per_step:
-        raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the '
-                         f"task is {task_name(config)}; write 'bucket'")
-    if bool(options.spelling) != bool(config.model.get('character_encoder')):
-        raise FieldError('config.data.spelling', options.spelling, 'goes together with config.model.character_encoder='
-                         f'{config.model.get("character_encoder")!r}; set both or neither')
-
-
-def _check_hidden(config):
-    """What concerns hidden tokens is for the tasks that hide some, and a model that needs marks must find them."""
-    options, kind = config.data, task_of(config).data
-    for field, default, kinds in (('masked', 0.15, ('masked', 'spans')), ('span_length', 3.0, ('spans',)),
-                                  ('next_sentence', False, ('masked',))):
-        if options[field] != default and kind not in kinds:
-            raise FieldError(f'config.data.{field}', options[field], f'is for {" and ".join(tasks.taking(*kinds))}, and the task '
-                             f'is {task_name(config)}; leave it at {default!r}')
-    marks = getattr(models.MODELS[config.model.name], 'marks_rows', False)
-    if marks and kind != 'masked' and not options.marked:
-        raise FieldError('config.data.marked', False, f'{config.model.name!r} reads rows that begin with START and end with END; '
-                         'set it to true')
-
-
 def dumps(config):
     return json.dumps(config.to_dict(), indent=2, sort_keys=True) + '\n'
 
@@ -231,19 +219,32 @@ def dumps(config):
 def loads(text):
     """The config that `dumps` wrote, with today's defaults for fields that did not exist then."""
     saved = json.loads(text)
-    config = defaults(saved['model']['name'])
-    for section, value in saved.items():
+    for kind, name, known in (('model', saved['model']['name'], models.MODELS), ('task', saved.get('task'), tasks.TASKS)):
+        if name and name not in known:
+            raise UserError(f'{name!r} is not registered; give the experiment file that registers it too: --config=FILE')
+    config = defaults(saved['model']['name'], task=saved.get('task', ''), source=saved.get('data', {}).get('source', 'python'))
+    return _filled(config, saved)
+
+
+def _filled(config, values, another=False):
+    """The config with values {section: {field: value}}; what only other kinds of runs have a field for is left out: nothing read it.
+
+    another: for a run of another kind, whose kind and whose model's fields stay as they are.
+    """
+    for section, value in values.items():
         if section not in config:
             raise UserError(f'saved config has a section {section!r} that this version of seqjax does not know; '
                             f'{suggestion(section, config)}')
-        if isinstance(value, dict):
-            for field in value:
-                if field not in config[section]:
-                    raise UserError(f'saved config has a field {section}.{field} that this version of seqjax does not know; '
-                                    f'{suggestion(field, config[section])}')
-            config[section].update({field: v for field, v in value.items() if v is not None})
-        else:
-            config[section] = value
+        for name in value if isinstance(value, dict) else ('',):
+            path = f'{section}.{name}'.strip('.')
+            home, _, field = RENAMED.get(path, path).rpartition('.')
+            place, found = config[home] if home else config, value[name] if name else value
+            if field in place:
+                if found is not None and not (another and path in KIND):
+                    place[field] = found
+            elif not another and not why_unknown(path, config):
+                raise UserError(f'saved config has a field {path} that this version of seqjax does not know; '
+                                f'{suggestion(field, place)}')
     return config
 
 
@@ -272,69 +273,3 @@ def flatten(config):
         else:
             flat[name] = value
     return flat
-
-
-def _at_least(low):
-    return (lambda value: value >= low), f'must be at least {low}'
-
-
-def _between(low, high):
-    return (lambda value: low <= value < high), f'must be at least {low} and less than {high}'
-
-
-_CHOICES = {'split': ('validation', 'test'), 'batching': ('bucket', 'pad', 'exact', 'pack'), 'on_error': ('stop', 'skip')}
-_POSITIVE = (lambda value: 0 < value < math.inf), 'must be a positive number'
-_OFF_OR_POSITIVE = (lambda value: 0 <= value < math.inf), 'must be a positive number, or 0 for off'
-_LIMITS = {
-    'data.shapes': _at_least(1),
-    'data.max_length': _at_least(0),
-    'data.batch_tokens': _at_least(0),
-    'data.spelling': _at_least(0),
-    'data.train_examples': _at_least(0),
-    'data.split_seed': _at_least(0),
-    'data.held_out': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
-    'data.held_out_rows': _at_least(1),
-    'data.masked': ((lambda value: 0 < value < 1), 'must be more than 0 and less than 1'),
-    'data.span_length': ((lambda value: 1 <= value < math.inf), 'must be at least 1'),
-    'data.vocabulary': _at_least(1),
-    'data.batch_size': _at_least(1),
-    'data.sequence_length': _at_least(2),
-    'train.steps': _between(1, 2 ** 31),  # the step is a 32-bit integer
-    'train.eval_every': _at_least(0),
-    'train.eval_batches': _at_least(0),
-    'train.save_every': _at_least(0),
-    'train.xray_every': _at_least(0),
-    'train.label_smoothing': _between(0, 1),
-    'train.patience': _at_least(0),
-    'train.decode_rows': _at_least(0),
-    'train.keep_latest': _at_least(1),
-    'train.keep_best': _at_least(0),
-    'train.accumulate': _at_least(1),
-    'train.max_skipped': _at_least(1),
-    'train.peak_flops': _OFF_OR_POSITIVE,
-    'optimizer.learning_rate': _POSITIVE,
-    'optimizer.warmup_steps': _at_least(0),
-    'optimizer.final_rate': ((lambda value: 0 <= value <= 1), 'must be between 0 and 1'),
-    'optimizer.clip_norm': _OFF_OR_POSITIVE,
-    'optimizer.clip_value': _OFF_OR_POSITIVE,
-    'optimizer.weight_decay': _OFF_OR_POSITIVE,
-    'optimizer.ema': _between(0, 1),
-    'optimizer.b1': _between(0, 1),
-    'optimizer.b2': _between(0, 1),
-    'optimizer.eps': _POSITIVE,
-    'optimizer.momentum': _between(0, 1),
-    'lora.rank': _at_least(0),
-    'lora.alpha': _POSITIVE,
-    'parallel.deadline': _at_least(1),
-    'decode.samples': _at_least(1),
-    'decode.seed': _between(0, 2 ** 32),
-    'decode.max_new_tokens': _at_least(1),
-    'decode.temperature': ((lambda value: 0 <= value < math.inf), 'must be at least 0 (0 is greedy)'),
-    'decode.batch_size': _at_least(1),
-    'decode.page_size': _at_least(1),
-    'decode.pages': _at_least(0),
-    'decode.top_k': _at_least(0),
-    'decode.top_p': ((lambda value: 0 < value <= 1), 'must be more than 0 and at most 1'),
-    'cost.seconds': _POSITIVE,
-    'cost.largest': _POSITIVE,
-}

@@ -1,5 +1,6 @@
 """The config: its defaults are possible, impossible values are refused, and saving loses nothing."""
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -65,16 +66,41 @@ BAD = {  # field: values that must be refused
     'decode.temperature': [-0.1, NAN, INF],
     'decode.top_k': [-1],
     'decode.top_p': [0.0, 1.1, -1.0, NAN],
+    'decode.length_factor': [-1.0, INF],
+    'decode.contrastive': [-0.1, 1.1, NAN],
+    'decode.draft_tokens': [0],
+    'decode.beam': [0],
+    'decode.length_penalty': [-0.5, NAN, INF],
+    'decode.coverage_penalty': [-1.0, NAN],
+    'decode.diversity': [-1.0, NAN],
+    'decode.min_p': [-0.1, 1.1, NAN],
+    'decode.no_repeat': [-1],
+    'decode.min_length': [-1],
+    'decode.stop': ['ab'],
     'cost.seconds': [0.0, -1.0, NAN, INF],
     'cost.largest': [0.0, -1.0, NAN, INF],
 }
+CHOICES = {'data.split', 'data.batching', 'data.on_error', 'quantise.weights'}  # what is none of them is refused below
+
+RUNS = [  # of all kinds of data and of decoding
+    ('gpt', '', 'python'), ('bert', 'masked_lm', 'python'), ('t5', 'span_corruption', 'python'), ('reader', '', 'reviews'),
+    ('reader', 'classification', 'file:x.tsv'), ('seq2seq', 'translation', 'file:x.tsv'), ('seq2seq', '', 'reverse'),
+    ('reader', '', 'adding')]
 
 
-def with_value(field, value, model='gpt'):
-    config = configs.defaults(model)
+def with_value(field, value, runs=RUNS):
+    """The config of the first of the runs that has the field, with that value; of a GPT where none has."""
+    kinds = [configs.defaults(model, task=task, source=source) for model, task, source in runs]
+    config = next((config for config in kinds if field in configs.flatten(config)), configs.defaults('gpt'))
     section, _, name = field.rpartition('.')
-    (config[section] if section else config)[name] = value
+    with config.unlocked():
+        (config[section] if section else config)[name] = value
     return config
+
+
+def check(config):
+    configs.validate(config)
+    configs.check_model(config)
 
 
 @pytest.mark.parametrize('model', models.MODELS)
@@ -82,11 +108,13 @@ def test_the_defaults_of_every_model_are_possible(model):
     task = first_task(model)
     source = dict(language_model='python', masked_lm='python', translation='reverse').get(task, 'adding')
     hidden = dict(task=task, data=dict(source=source, marked=True)) if task == 'masked_lm' else dict(data=dict(source=source))
-    configs.validate(tiny_config(model, **hidden))
+    check(tiny_config(model, **hidden))
 
 
 def test_every_limit_has_a_value_that_breaks_it():
-    assert BAD.keys() == configs._LIMITS.keys()
+    limited = {f'{section}.{found.name}' for section, options in configs.OPTIONS.items()
+               for found in dataclasses.fields(options) if found.metadata['limit']}
+    assert BAD.keys() | CHOICES == limited
 
 
 @pytest.mark.parametrize('field, value', [(field, value) for field, values in BAD.items() for value in values])
@@ -118,47 +146,65 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('parameters', -1, 'config.parameters=-1: must be a positive number, or 0 for off'),
     ('data.split', 'tests', "config.data.split='tests': did you mean 'test'?"),
     ('data.split', 'train', "config.data.split='train': choose one of: test, validation"),
-    ('data.batching', 'buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
-    ('data.on_error', 'ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
-    ('data.batching', 'pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the "
-                              "task is language_model; write 'bucket'"),
-    ('data.spelling', 5, "config.data.spelling=5: is a matter of labelled words, and the data is 'python' for "
-                         'language_model; set it to 0'),
-    ('data.vectors', 'x', "config.data.vectors='x': is a matter of labelled words, and the data is 'python' for "
-                          "language_model; set it to ''"),
-    ('data.shared', True, "config.data.shared=True: is a matter of translations, and the data is 'python' for "
-                          'language_model; set it to False'),
-    ('data.lowercase', True, 'config.data.lowercase=True: is a matter of labelled sequences and translations, and the data is '
-                             "'python' for language_model; set it to False"),
-    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is a matter of translations, and the data is 'python' for "
-                             'language_model; set it to 0'),
-    ('train.teacher', 'linear', "config.train.teacher='linear': is for translation, and the task is language_model; "
-                                "set it to 'always'"),
-    ('train.teacher', 'linaer', "config.train.teacher='linaer': no such schedule; did you mean 'linear'?"),
-    ('train.teacher_steps', 0, 'config.train.teacher_steps=0: must be at least 1'),
-    ('train.teacher_floor', 2.0, 'config.train.teacher_floor=2.0: must be at least 0 and at most 1'),
-    ('train.decode_rows', 3, 'config.train.decode_rows=3: is for translation, and the task is language_model; set it to 0'),
-    ('data.max_length', 9, "config.data.max_length=9: is a matter of labelled sequences, and the data is 'python' for "
-                           'language_model; set it to 0'),
+    ('data.batching', 'buckets', "config.data.batching='buckets': is for labelled sequences, translation, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('data.on_error', 'ignore', "config.data.on_error='ignore': is for files of examples, and this run is for "
+     "language_model on 'python'; leave it out"),
+    ('data.batching', 'pack', "config.data.batching='pack': is for labelled sequences, translation, and this run is for "
+     "language_model on 'python'; leave it out"),
+    ('data.spelling', 5, "config.data.spelling=5: is for labelled sequences, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('data.vectors', 'x', "config.data.vectors='x': is for labelled sequences, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('data.shared', True, "config.data.shared=True: is for translation, span corruption, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translation, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is for translation, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('train.teacher', 'linear', "config.train.teacher='linear': is for translation, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('train.decode_rows', 3, "config.train.decode_rows=3: is for translation, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences, translation, "
+     "and this run is for language_model on 'python'; leave it out"),
     ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
-    ('decode.prefix', 'The', "config.decode.prefix='The': is for translations, and a text begins with config.decode.prompt; set "
-     "that, and write ''"),
-    ('decode.exact', True, 'config.decode.exact=True: is for translations, and the task is language_model; write False'),
-    ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
-    ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+    ('decode.prefix', 'The', "config.decode.prefix='The': is for translations, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('decode.exact', True, "config.decode.exact=True: is for translations, "
+     "and this run is for language_model on 'python'; leave it out"),
+    ('decode.n_best', 2, "config.decode.n_best=2: is for translations, "
+     "and this run is for language_model on 'python'; leave it out"),
     ('decode.groups', 0, 'config.decode.groups=0: must divide beam=1'),
     ('decode.groups', 2, 'config.decode.groups=2: must divide beam=1'),
     ('decode.min_p', -0.1, 'config.decode.min_p=-0.1: must be at least 0 and at most 1 (0 keeps all tokens)'),
     ('decode.min_p', NAN, 'config.decode.min_p=nan: must be at least 0 and at most 1 (0 keeps all tokens)'),
-    ('decode.coverage_penalty', 0.2, 'config.decode.coverage_penalty=0.2: is for translation by a model with attention; set '
-                                     'it to 0'),
+    ('decode.coverage_penalty', 0.2, "config.decode.coverage_penalty=0.2: is for translations, "
+     "and this run is for language_model on 'python'; leave it out"),
+])
+def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
+    with pytest.raises(FieldError) as caught:
+        check(with_value(field, value, RUNS[:1]))
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize('field, value, sentence', [
+    ('train.teacher', 'linaer', "config.train.teacher='linaer': no such schedule; did you mean 'linear'?"),
+    ('train.teacher_steps', 0, 'config.train.teacher_steps=0: must be at least 1'),
+    ('train.teacher_floor', 2.0, 'config.train.teacher_floor=2.0: must be at least 0 and at most 1'),
+    ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
+    ('data.batching', 'buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
+    ('data.on_error', 'ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
+    ('data.batching', 'pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the "
+     "task is classification; write 'bucket'"),
+    ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
     *[(f'decode.{field}', value, f'config.decode.{field}={value}: must be at least 0') for field, value in (
         ('length_penalty', -0.5), ('length_penalty', NAN), ('length_penalty', INF), ('coverage_penalty', -1.0),
         ('diversity', -1.0), ('no_repeat', -1), ('min_length', -1), ('length_factor', -1.0), ('length_factor', INF))],
 ])
-def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
+def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
     with pytest.raises(FieldError) as caught:
-        configs.validate(with_value(field, value))
+        check(with_value(field, value, RUNS[3:]))
     assert str(caught.value) == sentence
 
 
@@ -169,11 +215,13 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
     ('recurrent', '', dict(documents='line', carry=True),
      "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
     ('recurrent', '', dict(source='copy', documents='line'),
-     "config.data.documents='line': is a matter of a text, and the data is 'copy' for language_model; set it to ''"),
+     "config.data.documents='line': is for language models, masked language models, span corruption, and this run is for "
+     "language_model on 'copy'; leave it out"),
     ('reader', '', dict(source='adding', max_length=5),
-     "config.data.max_length=5: is a matter of labelled sequences, and the data is 'adding' for regression; set it to 0"),
+     "config.data.max_length=5: is for labelled sequences, translation, and this run is for regression on 'adding'; leave it out"),
     ('reader', '', dict(source='reviews', documents='line'),
-     "config.data.documents='line': is a matter of a text, and the data is 'reviews' for classification; set it to ''"),
+     "config.data.documents='line': is for language models, masked language models, span corruption, and this run is for "
+     "classification on 'reviews'; leave it out"),
     ('reader', '', dict(source='reviews', spelling=8),
      "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or neither"),
     ('reader', '', dict(source='reviews', batching='pack'),
@@ -186,8 +234,8 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
      "config.data.lowercase=True: is for characters and words, and config.data.tokenizer='byte'; set it to False, or the tokenizer to "
      "'char' or 'word'"),
     ('reader', '', dict(source='adding', lowercase=True),
-     "config.data.lowercase=True: is a matter of labelled sequences and translations, and the data is 'adding' for regression; set it "
-     'to False'),
+     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translation, and this run is "
+     "for regression on 'adding'; leave it out"),
     ('reader', 'tagging', dict(source='reviews'),
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
      'moving_digits'),
@@ -216,11 +264,11 @@ def test_data_that_does_not_fit_its_task_or_its_model_is_refused(model, task, ch
 def test_copying_is_for_one_vocabulary_of_both_sides():
     config = tiny_config('seq2seq', data=dict(source='reverse'), model=dict(copy=True))
     with pytest.raises(FieldError) as caught:
-        configs.validate(config)
+        check(config)
     assert str(caught.value) == ('config.model.copy=True: needs one vocabulary for source and target; set '
                                  'config.data.shared=True')
     config.data.shared = True
-    configs.validate(config)
+    check(config)
 
 
 def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
@@ -244,8 +292,8 @@ def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, po
         return configs.validate(config)
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
-    assert str(caught.value) == ('config.train.label_smoothing=0.1: is for tokens and classes, and the task is regression; '
-                                 'set it to 0')
+    assert str(caught.value) == ('config.train.label_smoothing=0.1: is for tokens and classes, and this run is for '
+                                 "regression on 'adding'; leave it out")
 
 
 @pytest.mark.parametrize('model, fields, sentence', [
@@ -362,10 +410,11 @@ def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
     ('data.shared', True, True),
 ])
 def test_two_configs_differ_where_the_experiment_does(field, value, counts):
-    before = configs.defaults('gpt')
+    run = next(run for run in RUNS if field in configs.flatten(configs.defaults(run[0], task=run[1], source=run[2])))
+    before = configs.defaults(run[0], task=run[1], source=run[2])
     old = configs.flatten(before)[field]
     expected = [(field, old, value)] if counts else []
-    assert configs.differences(before, with_value(field, value)) == expected
+    assert configs.differences(before, with_value(field, value, [run])) == expected
 
 
 def test_another_model_differs_in_the_fields_that_only_one_has():
@@ -392,7 +441,8 @@ def test_there_are_experiments():
 def test_rows_of_a_generated_set_cannot_be_carried():
     with pytest.raises(FieldError) as caught:
         configs.validate(tiny_config('recurrent', data=dict(source='copy', carry=True)))
-    assert str(caught.value) == ("config.data.carry=True: rows of 'copy' do not go on from one another; set it to false")
+    assert str(caught.value) == ("config.data.carry=True: is for language models, and this run is for language_model on "
+                                 "'copy'; leave it out")
 
 
 @pytest.mark.parametrize('source, task, expected', [

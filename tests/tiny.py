@@ -17,21 +17,22 @@ _MODEL_SIZES = dict(width=16, depth=1)
 
 
 def tiny_config(model='gpt', /, **sections):
-    """`seqjax.config.defaults(model)`, small; sections change fields: `tiny_config(train=dict(steps=2), seed=1)`.
+    """`seqjax.config.defaults(model, task=..., source=...)`, small; sections change fields: `tiny_config(train=dict(steps=2), seed=1)`.
 
     It has the embedded source: give `data=dict(source=f'file:{write_text(path)}')` to train on a short text.
     """
-    config = configs.defaults(model)
+    data = sections.get('data', {})
+    config = configs.defaults(model, task=sections.get('task', ''), source=data.get('source', 'python'))
     config.model.update({field: value for field, value in _MODEL_SIZES.items() if field in config.model})
     if model == 'gpt':
         config.model.heads = 2
     for section, fields in _SIZES.items():
-        config[section].update(fields)
+        config[section].update({field: value for field, value in fields.items() if field in config[section]})
     with config.unlocked():
         for section, fields in sections.items():
             if isinstance(fields, dict):
                 for field in fields:
-                    assert field in config[section], f'no field {section}.{field}'
+                    assert field in config[section] or configs.why_unknown(f'{section}.{field}', config), f'no field {section}.{field}'
                 config[section].update(fields)
             else:
                 config[section] = fields

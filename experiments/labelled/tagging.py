@@ -30,9 +30,8 @@ VARIANTS = ('softmax', 'crf')
 
 
 def get_config(variant='softmax'):
-    config = configs.defaults(model='reader')
-    config.task = 'tagging'
-    config.data.update(source='python_tokens', tokenizer='char', vocabulary=20000, batching='pack', batch_size=8)
+    config = configs.defaults(model='reader', task='tagging', source='python_tokens')
+    config.data.update(tokenizer='char', vocabulary=20000, batching='pack', batch_size=8)
     config.model.update(encoder='lstm', width=150, depth=1, bidirectional=True, embedding=100, dropout=0.4, crf=variant == 'crf')
     config.train.update(steps=800, eval_every=200, save_every=400)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,

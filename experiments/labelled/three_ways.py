@@ -27,10 +27,9 @@ VARIANTS = ('gru', 'conv', 'attention')
 
 
 def get_config(variant='gru'):
-    config = configs.defaults(model='reader')
-    config.task = 'classification'
+    config = configs.defaults(model='reader', task='classification', source='reviews')
     config.parameters = 100_000
-    config.data.update(source='reviews', tokenizer='word', vocabulary=1000, batch_size=32, batching='pad')
+    config.data.update(tokenizer='word', vocabulary=1000, batch_size=32, batching='pad')
     config.model.update(encoder=variant, depth=2, bidirectional=True, embedding=64, pooling='mean')
     config.train.update(steps=1000, eval_every=100, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=1e-3, schedule='cosine', warmup_steps=100, final_rate=0.05,

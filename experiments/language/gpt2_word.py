@@ -17,7 +17,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='gpt')
-    config.data.update(source='python', tokenizer='bpe', vocabulary=2048, batch_size=12, sequence_length=64)
+    config.data.update(tokenizer='bpe', vocabulary=2048, batch_size=12, sequence_length=64)
     config.model.update(width=128, depth=4, heads=4, bias=True, activation='gelu_tanh')
     config.train.update(steps=1000, eval_every=500, eval_batches=40, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.1,

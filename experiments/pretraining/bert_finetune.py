@@ -30,10 +30,9 @@ VARIANTS = ('pretrained', 'scratch')
 
 
 def get_config(variant='pretrained'):
-    config = configs.defaults(model='bert')
-    config.task = 'tagging'
+    config = configs.defaults(model='bert', task='tagging', source='python_tokens')
     config.init_from = 'runs/bert_mlm' if variant == 'pretrained' else ''
-    config.data.update(source='python_tokens', tokenizer='char', marked=True, max_length=64, train_examples=200,
+    config.data.update(tokenizer='char', marked=True, max_length=64, train_examples=200,
                        batch_size=16, batching='pad')
     config.model.update(width=128, depth=2, heads=4, feed_forward=512, order='pre', init_scale=0.0, dropout=0.1)
     config.train.update(steps=250, eval_every=125, eval_batches=20, save_every=250)

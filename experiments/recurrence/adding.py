@@ -28,8 +28,8 @@ VARIANTS = ('elman', 'lstm', 'gru', 'orthogonal', 'lru')
 
 
 def get_config(variant='lstm'):
-    config = configs.defaults(model='reader')
-    config.data.update(source='adding', batch_size=32, sequence_length=200, held_out_rows=1000)
+    config = configs.defaults(model='reader', source='adding')
+    config.data.update(batch_size=32, sequence_length=200, held_out_rows=1000)
     # What is marked is a product of the two inputs, and a linear recurrence cannot form it: the first of two layers does.
     config.model.update(encoder=variant, width=64, depth=2 if variant == 'lru' else 1)
     config.train.update(steps=3000, eval_every=250, save_every=1000)

@@ -17,8 +17,8 @@ VARIANTS = ('elman', 'lstm', 'gru', 'orthogonal', 'lru')
 
 
 def get_config(variant='lstm'):
-    config = configs.defaults(model='recurrent')
-    config.data.update(source='copy', batch_size=32, sequence_length=100, held_out_rows=1000)
+    config = configs.defaults(model='recurrent', source='copy')
+    config.data.update(batch_size=32, sequence_length=100, held_out_rows=1000)
     config.model.update(cell=variant, width=128, depth=1, one_hot=True)
     config.train.update(steps=3000, eval_every=250, save_every=1000)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=100, final_rate=0.05,

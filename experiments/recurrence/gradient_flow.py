@@ -33,8 +33,8 @@ VARIANTS = ('elman', 'relu', 'orthogonal', 'lstm', 'peephole_lstm', 'coupled_lst
 
 
 def get_config(variant='elman'):
-    config = configs.defaults(model='reader')
-    config.data.update(source='adding', batch_size=32, sequence_length=200, held_out_rows=32)
+    config = configs.defaults(model='reader', source='adding')
+    config.data.update(batch_size=32, sequence_length=200, held_out_rows=32)
     config.model.update(encoder=variant, width=64, depth=1)
     config.train.update(steps=1, eval_every=0, save_every=0)
     config.optimizer.update(name='adamw', learning_rate=1e-6, schedule='constant', warmup_steps=0)

@@ -57,12 +57,15 @@ LARGE = ('gpt2_xl', 'gpt3_xl', 'gpt3_2.7b', 'gpt3_6.7b', 'gpt3_13b', 'gpt3_175b'
 # Of models that read rows of any length, the length of those they were trained on.
 ROW = {'mamba': 2048, 'rwkv': 1024}
 
+TASKS = {'bert': ('masked_lm', 'python'), 'transformer': ('translation', 'cldr'), 't5': ('span_corruption', 'python')}
+
 
 def get_config(variant='gpt2_small'):
     preset = models.PRESETS[variant]
-    config = configs.defaults(model=preset.model)
+    task, source = TASKS.get(preset.model, ('language_model', 'python'))
+    config = configs.defaults(model=preset.model, task=task, source=source)
     config.vocabulary = preset.vocabulary
-    config.data.update(source='python', tokenizer='bpe', vocabulary=preset.vocabulary)
+    config.data.update(tokenizer='bpe', vocabulary=preset.vocabulary)
     config.model.update(**preset.fields, dtype='bfloat16', scan=True, remat=variant in LARGE or preset.model == 'llama')
     config.train.update(eval_every=2000, eval_batches=100, save_every=2000)
     {'gpt': _language_model, 'llama': _language_model, 'mamba': _mamba, 'rwkv': _rwkv, 'bert': _bert, 'transformer': _transformer,
@@ -93,7 +96,6 @@ def _rwkv(config, variant, preset):
 
 def _bert(config, variant, preset):
     del variant
-    config.task = 'masked_lm'
     config.data.update(sequence_length=preset.context_length, batch_size=256, masked=0.15, next_sentence=True)
     config.train.steps = 1_000_000
     config.optimizer.update(name='adamw', learning_rate=1e-4, schedule='linear', warmup_steps=10_000, final_rate=0.0, b1=0.9,
@@ -102,8 +104,7 @@ def _bert(config, variant, preset):
 
 def _transformer(config, variant, preset):
     del preset
-    config.task = 'translation'
-    config.data.update(source='cldr', shared=True, sequence_length=256, batch_size=8, batch_tokens=50_000, max_length=256)
+    config.data.update(shared=True, batch_size=8, batch_tokens=50_000, max_length=256)
     config.train.update(steps=300_000 if variant == 'transformer_big' else 100_000, label_smoothing=0.1)
     config.optimizer.update(name='adam', learning_rate=1.0, schedule='noam', warmup_steps=4000, b1=0.9, b2=0.98, eps=1e-9,
                             clip_norm=0.0)
@@ -112,7 +113,6 @@ def _transformer(config, variant, preset):
 
 def _t5(config, variant, preset):
     del variant
-    config.task = 'span_corruption'
     config.data.update(shared=True, sequence_length=512, batch_size=128, masked=0.15, span_length=3.0)
     config.train.steps = 2 ** 19
     # 1 / sqrt(step) from step 10,000 on, as noam has it but for a factor D^-0.5; before that it rises, where T5's stays the same.

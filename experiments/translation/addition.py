@@ -18,9 +18,8 @@ from seqjax import config as configs
 
 
 def get_config():
-    config = configs.defaults(model='seq2seq')
-    config.task = 'translation'
-    config.data.update(source='addition', batch_size=128, batching='pad')
+    config = configs.defaults(model='seq2seq', task='translation', source='addition')
+    config.data.update(batch_size=128, batching='pad')
     config.model.update(cell='gru', width=128, embedding=32, bidirectional=True, context='attention')
     config.train.update(steps=4000, eval_every=1500, save_every=1500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,

@@ -29,9 +29,8 @@ from seqjax import config as configs
 
 
 def get_config():
-    config = configs.defaults(model='transformer')
-    config.task = 'translation'
-    config.data.update(source='cldr', tokenizer='bpe', vocabulary=4000, shared=True, lowercase=True, batch_size=16,
+    config = configs.defaults(model='transformer', task='translation', source='cldr')
+    config.data.update(tokenizer='bpe', vocabulary=4000, shared=True, lowercase=True, batch_size=16,
                        batch_tokens=4096, shapes=6, max_length=50)
     config.model.update(width=256, depth=3, heads=4, feed_forward=512, order='pre', dropout=0.1, embedding_dropout=0.1)
     config.train.update(steps=1700, eval_every=425, save_every=100, label_smoothing=0.1, keep_latest=5, decode_rows=200)

@@ -119,7 +119,8 @@ def load_corpus(options, saved=None):
     Characters are taken from the whole text, so that the held-out part has none that are unknown; byte pairs and words
     are learned from the training part alone.
     """
-    text = load_text(options.source, held_out=options.held_out, directory=options.directory, column=options.input_column)
+    text = load_text(options.source, held_out=options.held_out, directory=options.get('directory', ''),
+                     column=options.get('input_column', ''))
     if saved is None:
         whole = text.train + text.validation if options.tokenizer == 'char' else text.train
         tokenizer = tokenizers.train(options.tokenizer, whole, options.vocabulary)

@@ -4,6 +4,7 @@ import functools
 
 from seqjax.data.corpus import load_corpus
 from seqjax.data.labelled import load_labelled
+from seqjax.data.options import DataOptions
 from seqjax.data.pairs import load_pairs
 from seqjax.data.pretraining import load_pretraining
 from seqjax.data.readers.files import read_examples
@@ -11,9 +12,8 @@ from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tfds import tfds_examples
 from seqjax.data.sources import OF_TEXT, SOURCES, names_of
 from seqjax.errors import FieldError
+from seqjax.fields import whole
 from seqjax.tasks import TASKS, taking
-
-HELD_OUT = 0.1  # the default of `config.data.held_out`
 
 
 def load(options, task, saved=None):
@@ -33,7 +33,7 @@ def load(options, task, saved=None):
         facts(), str()                  what it is, for data.json and for a reader
     """
     check_task(options.source, task)
-    _check_fields(options, task)
+    options = whole(DataOptions, options)
     kind, made = TASKS[task].data, SOURCES.get(options.source)
     if made and made.endless:
         return made(task, options)
@@ -49,6 +49,7 @@ def load(options, task, saved=None):
 
 def load_examples(options, task):
     """The labelled sequences or the pairs that `config.data` names, before anything is a number."""
+    options = whole(DataOptions, options)
     kind, _, name = options.source.partition(':')
     if options.source in SOURCES:
         return SOURCES[options.source](task, options)
@@ -72,20 +73,3 @@ def check_task(source, task):
         able = ', '.join(name for kind in SOURCES[source].targets for name in taking(kind))
         raise FieldError('task', task, f'the set {source!r} is for: {able}; embedded sets for {task}: '
                          f'{names_of(TASKS[task].takes())}')
-
-
-def _check_fields(options, task):
-    """Options of files must be empty where no file is read that they could describe; `readers` looks at the others."""
-    source, kind = options.source, options.source.partition(':')[0]
-    if kind == 'file' and TASKS[task].data not in OF_TEXT:
-        return
-    able = {'tfds': ('input_column',) if TASKS[task].data in OF_TEXT else ('input_column', 'target_column')}.get(kind, ())
-    for field in ('format', 'input_column', 'target_column', 'split_column', 'label_file', 'mask_file'):
-        value = getattr(options, field)
-        if value and field not in able and (kind, field, value) != ('file', 'format', 'text'):
-            raise FieldError(f'data.{field}', value, f'means nothing for {source!r} and {task}; leave it empty'
-                             + (', or name another task' if kind == 'file' else ''))
-    if options.held_out != HELD_OUT and source in SOURCES and 'held_out' not in SOURCES[source].reads:
-        raise FieldError('data.held_out', options.held_out, f'means nothing for {source!r}, whose parts have sizes of their own; '
-                         f'leave it at {HELD_OUT}')
-

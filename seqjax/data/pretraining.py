@@ -156,7 +156,8 @@ def load_pretraining(options, task, saved=None):
     """
     if options.sequence_length < SHORTEST_ROW:
         raise FieldError('data.sequence_length', options.sequence_length, f'{task} needs rows of {SHORTEST_ROW} steps or more')
-    text = load_text(options.source, held_out=options.held_out, directory=options.directory, column=options.input_column)
+    text = load_text(options.source, held_out=options.held_out, directory=options.get('directory', ''),
+                     column=options.get('input_column', ''))
     make = dict(masked=_masked, spans=_corrupted)[TASKS[task].data]
     hide, how, arrange = make(task, options, saved, text.train)
     texts = {'train': arrange(text.train), 'validation': arrange(text.validation)}

@@ -14,7 +14,8 @@ def take_changes(words, config):
     """{'train.steps': 5} of --config.train.steps=5, each a field of the config and of its type."""
     configs.check_kind(config)
     check_one_source(words.left)
-    changes = {}
+    changes = {field: text for field in configs.KIND if (text := words.take(f'config.{field}')) is not None}
+    config = changed(config, changes)  # its fields are those of its kind
     while field := next((name[7:] for name in words.names() if name.startswith('config.')), ''):
         kind = type_of(field, config)
         text = words.take(f'config.{field}', switch=kind is bool)
@@ -56,6 +57,8 @@ def is_read(field, mode):
 
 def unknown_field(path, config):
     """'train.stesp' -> "no field 'stesp' in config.train; did you mean 'steps'?"."""
+    if why := configs.why_unknown(path, config):
+        return why
     section, _, field = path.rpartition('.')
     known = config
     for name in filter(None, section.split('.')):
@@ -101,6 +104,8 @@ def left_over(word, config):
 
 def changed(config, changes, variant=''):
     """The config, of a variant, with the command line's changes {'train.steps': 5}, each of which must be a field of it."""
+    kind = {field: changes[field] for field in configs.KIND if field in changes}
+    config = configs.for_another(config, kind) if kind else config
     known = configs.flatten(config)
     for field, value in changes.items():
         if field not in known:

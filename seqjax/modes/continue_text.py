@@ -140,17 +140,9 @@ def _text(tokenizer, tokens, stop):
 def _check(config):
     """What writing a text does not do must not be asked for."""
     options = config.decode
-    if options.n_best != 1:
-        raise FieldError('config.decode.n_best', options.n_best, 'is for the answers of a translation; write 1, and '
-                         'config.decode.samples for more than one text')
-    if options.min_length:
-        raise FieldError('config.decode.min_length', options.min_length, 'is for the answers of a translation, and a text '
-                         'has as many tokens as config.decode.max_new_tokens says; write 0')
     if options.no_repeat and options.beam == 1:
         raise FieldError('config.decode.no_repeat', options.no_repeat, 'is for a beam, and config.decode.beam=1 draws the '
                          'text; write 0, or widen the beam')
-    configs.refuse_unread(config, ('length_penalty', 'length_factor'), 'is for the answers of a translation, and a text has as '
-                          'many tokens as config.decode.max_new_tokens says; write')
     if options.beam > 1:
         configs.refuse_unread(config, ('temperature', 'top_k', 'top_p', 'min_p', 'seed'), 'is for a text that is drawn, and '
                               f'config.decode.beam={options.beam} searches for it; set that to 1, or write')

@@ -118,7 +118,7 @@ def _case(config, parts, n, d):
     except (UserError, ValueError) as error:
         raise UserError(f'--mode=cost: measures rows of {n} steps and a width of {d} too, and that cannot be: {error}') from None
     state = jax.eval_shape(lambda: create_state(task, parts.optimizer, jax.random.key(0), one, ema=config.optimizer.ema > 0,
-                                                carried_rows=config.data.batch_size if config.data.carry else 0,
+                                                carried_rows=config.data.batch_size if config.data.get('carry') else 0,
                                                 parameters=parameters))
     step = make_train_step(task, parts.optimizer, parts.schedule, seed=config.seed, ema=config.optimizer.ema,
                            accumulate=config.train.accumulate, frozen=parameters.frozen, merge=parameters.merge)

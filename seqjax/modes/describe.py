@@ -26,6 +26,7 @@ from seqjax.runs.transfer import find_origin
 from seqjax.train.experiment import check_batch, load_data, make_task, optimizer_of
 from seqjax.train.parameters import make_parameters
 
+ASSUMED = 64  # tokens of a row, where no data is read and config.data.max_length=0
 SHORT = 2  # steps of a row that parameters are made from: their shapes do not depend on it
 DEEP = 4   # layers; a deeper model is counted as the same one with its layers in a loop, which is traced once
 
@@ -42,7 +43,7 @@ class Rows(NamedTuple):
 def describe_experiment(config, run=None):
     """A `Description` of what `config` describes. run: the RunDirectory whose tokens are counted; None: as for a new run.
 
-    Where config.vocabulary says how many there are no data is read, and rows have config.data.sequence_length steps.
+    Where config.vocabulary says how many there are no data is read, and rows have config.data.sequence_length positions, or config.data.max_length.
     """
     configs.validate(config)
     configs.refuse_quantised(config, '--mode=describe is about')
@@ -57,7 +58,7 @@ def describe_experiment(config, run=None):
     notes = [f'{strategy}; a micro-batch has {len(rows.batch["targets"]):,} rows, {tokens:,} tokens']
     forward, training, activations = _costs(config, task, parameters, rows, notes)
     memory = _memory(config, task, parameters, strategy)
-    fuller = max(1, config.data.batch_tokens / config.train.accumulate / tokens)  # batches of shorter pairs have more tokens
+    fuller = max(1, config.data.get('batch_tokens', 0) / config.train.accumulate / tokens)  # batches of shorter pairs have more tokens
     memory['activations, at most'] = fuller * activations / (mesh.shape['data'] * mesh.shape['fsdp'])
     return Description(_parameters(parameters, strategy), forward and forward / tokens, training and training / tokens,
                        memory, notes)
@@ -66,7 +67,7 @@ def describe_experiment(config, run=None):
 def _from_data(config, run):
     origin = find_origin(config, run) if run else open_origin(config.init_from) if config.init_from else None
     config = config.copy_and_resolve_references()
-    if config.data.batching != 'pack':
+    if config.data.get('batching', 'pack') != 'pack':
         config.data.batching = 'pad'  # every row as long as the longest, which needs the most memory
     dataset = configs.with_prefix('config', lambda: load_data(config, run or _NoRun(), origin))
     batch = dataset.training_batches(batch_size=config.data.batch_size, seed=config.seed)[0]
@@ -76,11 +77,12 @@ def _from_data(config, run):
 
 def _assumed(config):
     """Full rows of tokens, as many as the config says there are, for the task it names; two classes where there are any."""
-    task, T, V, classes = configs.task_of(config), config.data.sequence_length, config.vocabulary, ('0', '1')
-    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.shared or task.data == 'spans', context_length=T,
+    task, V, classes = configs.task_of(config), config.vocabulary, ('0', '1')
+    T = config.data.get('sequence_length') or config.data.get('max_length') or ASSUMED
+    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.get('shared') or task.data == 'spans', context_length=T,
                      **task.head(classes))
     spec, rows = functools.partial(task.batch_spec, config.data), config.data.batch_size
-    if config.data.batch_tokens:
+    if config.data.get('batch_tokens'):
         rows *= max(1, config.data.batch_tokens // (_tokens(task, spec(1, T)) * rows))
     sample = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), spec(1, SHORT))
     return Rows(for_model, dict(classes=classes), sample, spec(rows // config.train.accumulate, T))

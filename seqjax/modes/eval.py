@@ -56,7 +56,7 @@ def evaluate(config, workdir, checkpoint='latest'):
 
 
 def _same_rows(config, saved):
-    return all(config.data[field] == saved.data[field] for field in _OTHER_ROWS)
+    return all(config.data.get(field) == saved.data.get(field) for field in _OTHER_ROWS)
 
 
 def open_recurrent(mode, config, workdir, checkpoint='latest'):

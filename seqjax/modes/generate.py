@@ -38,4 +38,4 @@ MODE = Mode(_run, 'Continue the prompt or every line of --input with a language 
     CHECKPOINT, INPUT,
     Flag('ensemble', [], 'Translate with these run directories too, DIR,DIR: their mean probability decides.'),
     Flag('explain', False, 'Of translations: pictures of the attention weights and of the beam search tree.'),
-), reads=('decode', 'quantise', 'parallel', 'data.max_length'))
+), reads=('decode', 'quantise', 'parallel'))

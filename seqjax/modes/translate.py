@@ -37,7 +37,7 @@ def translate_lines(config, workdir, lines, checkpoint='latest', *, ensemble=(),
     members = [first, *(_same_words(encoding, config.quantise, path, checkpoint) for path in ensemble)]
     models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
     decoder, method, limits = decode.make_decoder(models, params), configs.method(config), configs.limits(config)
-    shapes, key = _shapes(config.data.max_length), jax.random.key(config.decode.seed)
+    shapes, key = _shapes(config.data.get('max_length', 0)), jax.random.key(config.decode.seed)
     noticed, drawn = Noticed(), run.path / 'explain'
     for old in pictures(drawn) if explain else ():
         old.unlink()
@@ -108,11 +108,6 @@ def _same_words(encoding, quantise, path, checkpoint):
 def _check(config, explain):
     """What translating does not do must not be asked for."""
     options = config.decode
-    if options.samples != 1:
-        raise FieldError('config.decode.samples', options.samples, 'is for the texts of a language model; write 1, and '
-                         'config.decode.n_best for more than one answer to a line')
-    configs.refuse_unread(config, ['prompt'], 'is for the texts of a language model, and a translation begins with nothing; '
-                          'write')
     if not options.sample:
         configs.refuse_unread(config, ('temperature', 'top_k', 'top_p', 'min_p', 'seed'), 'is for answers that are drawn; set '
                               'config.decode.sample=true too, or write')

@@ -24,7 +24,7 @@ RECENT = 100          # steps of training whose gradient norms suggest the thres
 
 def xray_run(config, workdir, checkpoint='latest'):
     """Examines a checkpoint on held-out rows, writes workdir/xray/ and returns what xray.json holds."""
-    if config.data.spelling or configs.task_of(config).decodes or config.data.batching == 'pack':
+    if config.data.get('spelling') or configs.task_of(config).decodes or config.data.get('batching') == 'pack':
         raise UserError('--mode=xray: looks at rows that hold one sequence of tokens, and those of this run hold several or have '
                         'words beside their spelling; choose another --workdir')
     run, parts, step, params = open_recurrent('xray', config, workdir, checkpoint)

@@ -103,7 +103,7 @@ class Task:
     @classmethod
     def longest_row(cls, options: Mapping[str, Any]) -> int:
         """The positions that no row has more of, as `config.data` says; 0 where it does not."""
-        return options['max_length']
+        return options.get('max_length') or options.get('sequence_length', 0)
 
     # ------------------------------------------------------------------------------------------------- asked of a task
 

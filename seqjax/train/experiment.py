@@ -102,7 +102,7 @@ def build(config, run, origin=None, report=lambda text: None):
 
     parameters = make_parameters(config, task, dataset.sample())
     create = functools.partial(create_state, task, optimizer, batch=dataset.sample(), ema=config.optimizer.ema > 0,
-                               carried_rows=config.data.batch_size if config.data.carry else 0, parameters=parameters)
+                               carried_rows=config.data.batch_size if config.data.get('carry') else 0, parameters=parameters)
     target = placed(jax.eval_shape(create, jax.random.key(config.seed)), parameters.boxed, strategy)
     return Experiment(strategy, dataset, training, evaluation, test, task, schedule, optimizer, parameters, target, create,
                       configs.with_prefix('config', lambda: make_decoded(config, dataset)))

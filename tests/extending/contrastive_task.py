@@ -65,9 +65,8 @@ def _unit(x):
 
 
 def get_config():
-    config = configs.defaults(model='reader')
-    config.task = 'halves'
-    config.data.update(source='cldr', batch_size=16, batching='pad', tokenizer='char', train_examples=400, max_length=16)
+    config = configs.defaults(model='reader', task='halves', source='cldr')
+    config.data.update(batch_size=16, batching='pad', tokenizer='char', train_examples=400, max_length=16)
     config.model.update(encoder='conv', width=16, kernel_size=3, pooling='mean')
     config.train.update(steps=6, eval_every=3, eval_batches=2, save_every=6)
     config.optimizer.update(warmup_steps=1)

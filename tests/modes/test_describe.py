@@ -19,7 +19,6 @@ from tests.tiny import tiny_config, write_text
 
 B, T, V, D, F, L = 8, 16, 11, 16, 64, 6
 
-# Loading an experiment is ml_collections' business; it does it in a way that Python 3.12 no longer likes.
 
 
 def decoder(**sections):
@@ -236,7 +235,7 @@ def test_the_launcher_says_which_variant_it_describes(named, variant, tmp_path, 
 
 @pytest.mark.parametrize('words, sentence', [
     (['--mode=describe'], 'no experiment: give --config=FILE to start one'),
-    ([f'--config={GPT}', '--mode=describe', '--checkpoint=best'], '--mode=describe needs no trained parameters; leave it out'),
+    ([f'--config={GPT}', '--mode=describe', '--checkpoint=best'], '--checkpoint=best: is for --mode=eval|generate|'),
     ([f'--config={GPT}', '--mode=describe', '--config.vocabulary=-1'],
      'config.vocabulary=-1: must be a number of tokens, or 0 for what the data says'),
     ([f'--config={GPT}', '--mode=describe', '--config.parallel.fsdp=0'],

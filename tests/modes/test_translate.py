@@ -261,7 +261,7 @@ def test_what_cannot_be_the_beginning_or_be_searched_is_said(options, sentence, 
 def test_a_beginning_is_for_new_answers(field, value, run):
     config, workdir, *_ = run
     config = with_decode(config, **{field: value})
-    usual = repr(configs.defaults('seq2seq').decode[field])
+    usual = repr(dict(prefix='', exact=False)[field])
     with pytest.raises(FieldError) as caught:
         next(score_lines(config, workdir, ['a\tb']))
     assert str(caught.value) == (f'config.decode.{field}={value!r}: is for answers that are written, and --mode=score measures '
@@ -317,19 +317,19 @@ def test_the_checkpoint_that_is_asked_for_is_that_of_all(run):
 
 def test_what_translating_does_not_do_is_refused(run, monkeypatch):
     config, workdir, *_ = run
-    with pytest.raises(FieldError, match="^config.decode.samples=3: is for the texts of a language model; write 1, and "):
+    with pytest.raises(FieldError, match="^config.decode.samples=3: is for language models, and this run is for translation on "):
         answers(run, LINES, dict(samples=3))
     with pytest.raises(UserError, match='^--explain: shows how an answer was searched for, and config.decode.sample=True '):
         answers(run, LINES, dict(sample=True), explain=True)
     fields = dict(temperature=0.5, top_k=3, top_p=0.5, min_p=0.1, seed=1)
-    usual = configs.defaults('seq2seq').decode
+    usual = configs.defaults('seq2seq', source='reverse').decode
     for field, value in fields.items():
         with pytest.raises(FieldError) as caught:
             answers(run, LINES, {field: value})
         assert str(caught.value) == (f'config.decode.{field}={value}: is for answers that are drawn; set '
                                      f'config.decode.sample=true too, or write {usual[field]}')
     for drawn in (False, True):
-        with pytest.raises(FieldError, match="^config.decode.prompt='a': is for the texts of a language model, and a "):
+        with pytest.raises(FieldError, match="^config.decode.prompt='a': is for language models, and this run is for "):
             answers(run, LINES, dict(prompt='a', sample=drawn))
     assert len(answers(run, ['ab'], dict(sample=True, **fields))) == 1
     monkeypatch.setattr(jax, 'process_count', lambda: 2)

@@ -4,7 +4,6 @@ import json
 
 import jax
 import numpy as np
-import pytest
 
 from seqjax import train
 from seqjax.data import load_codec
@@ -21,7 +20,6 @@ from tests.tiny import tiny_config, write_text
 
 PIECES = dict(tokenizer='unigram', vocabulary=300)
 
-# Loading an experiment is ml_collections' business; it does it in a way that Python 3.12 no longer likes.
 
 
 def test_a_language_model_is_trained_goes_on_and_writes(tmp_path):

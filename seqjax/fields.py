@@ -1,0 +1,100 @@
+"""Fields of a config: a room declares those that it reads as a frozen dataclass, with default, help and limit.
+
+    @dataclasses.dataclass(frozen=True)
+    class DataOptions:
+        batch_size: int = field(32, 'Rows of a step, over all devices.', at_least(1))
+        spelling: int = field(0, 'Characters of every word that the model reads too.', at_least(0), of=('labelled',))
+
+`of` names the kinds of runs that have the field; without it every run has it.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+from ml_collections.config_dict import placeholder
+
+from seqjax.errors import FieldError, suggestion
+
+
+class Limit(NamedTuple):
+    """Which values are possible, and the sentence for one that is not."""
+
+    fits: Callable[[Any], bool]
+    reason: str | Callable[[Any], str]
+
+
+def at_least(low: float) -> Limit:
+    return Limit(lambda value: low <= value < math.inf, f'must be at least {low}')
+
+
+def between(low: float, high: float) -> Limit:
+    return Limit(lambda value: low <= value < high, f'must be at least {low} and less than {high}')
+
+
+def one_of(*names: str) -> Limit:
+    return Limit(lambda value: value in names, lambda value: suggestion(value, [name for name in names if name]))
+
+
+def that(fits: Callable[[Any], bool], reason: str) -> Limit:
+    return Limit(fits, reason)
+
+
+FRACTION = that(lambda value: 0 < value < 1, 'must be more than 0 and less than 1')
+POSITIVE = that(lambda value: 0 < value < math.inf, 'must be a positive number')
+OFF_OR_POSITIVE = that(lambda value: 0 <= value < math.inf, 'must be a positive number, or 0 for off')
+
+
+def field(default: Any, help: str, limit: Limit | None = None, *, of: Collection[str] = (), but: Collection[str] = (),
+          kind: type | None = None) -> Any:
+    """A field of a frozen dataclass of options.
+
+    Args:
+        default: its value where nothing else is said; None for one that may be left to whoever reads it, with its `kind`.
+        help: what it does, beginning with the field's standard term.
+        limit: the values that are possible.
+        of: the kinds of runs that have it; (): all of them. but: kinds that have it not, though they are of those.
+    """
+    return dataclasses.field(default=default, metadata=dict(help=help, limit=limit, of=of, but=but, kind=kind))
+
+
+def chosen(options: type, kinds: Collection[str]) -> dict[str, dataclasses.Field]:
+    """The fields of a dataclass of options that a run of these kinds has, by name."""
+    is_read = lambda meta: (not meta['of'] or set(meta['of']) & set(kinds)) and not set(meta['but']) & set(kinds)
+    return {found.name: found for found in dataclasses.fields(options) if is_read(found.metadata)}
+
+
+def defaults(options: type, kinds: Collection[str]) -> ConfigDict:
+    """The section of a config that they make."""
+    return ConfigDict({name: placeholder(found.metadata['kind']) if found.default is None else found.default
+                       for name, found in chosen(options, kinds).items()})
+
+
+def whole(options: type, values: Mapping[str, Any]) -> ConfigDict:
+    """Values of all fields: the defaults of those that only other kinds of runs have."""
+    return ConfigDict({**{found.name: found.default for found in dataclasses.fields(options)}, **values})
+
+
+def check(prefix: str, options: type, kinds: Collection[str], values: Mapping[str, Any], run: str) -> None:
+    """Refuses unknown fields and impossible values. run: what it is, for the sentence about a field of other runs."""
+    known = chosen(options, kinds)
+    for name, value in values.items():
+        if name not in known:
+            raise FieldError(f'{prefix}.{name}', value, unknown(name, options, known, run))
+        limit = known[name].metadata['limit']
+        if limit and not (value is None and known[name].default is None):
+            if isinstance(value, float) and math.isnan(value) or not limit.fits(value):
+                raise FieldError(f'{prefix}.{name}', value, limit.reason(value) if callable(limit.reason) else limit.reason)
+
+
+def unknown(name: str, options: type, known: Collection[str], run: str) -> str:
+    """Why a run does not have a field: it is for other kinds of runs, or nothing is called so."""
+    found = {found.name: found for found in dataclasses.fields(options)}.get(name)
+    if not found:
+        return f'no such field; {suggestion(name, known)}'
+    meaning = getattr(options, 'MEANING', {})
+    of = dict.fromkeys(meaning.get(kind, kind) for kind in found.metadata['of'])
+    but = [meaning.get(kind, kind) for kind in found.metadata['but']]
+    return f'is for {", ".join(of)}{", but not for " * bool(but)}{", ".join(but)}, and this run {run}; leave it out'
