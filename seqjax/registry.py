@@ -35,7 +35,9 @@ class Registry(Mapping):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._things:
-            raise FieldError(self.kind, name, f'no such {self.kind}; {suggestion(str(name), self._things)}')
+            known = suggestion(str(name), self._things)
+            own = '' if known.endswith('?') else '; for one of your own give the experiment file that registers it: --config=FILE'
+            raise FieldError(self.kind, name, f'no such {self.kind}; {known}{own}')
         if isinstance(self._things[name], str):
             module, _, attribute = self._things[name].partition(':')
             self._things[name] = getattr(importlib.import_module(module), attribute)

@@ -132,10 +132,13 @@ def test_the_memory_path_is_the_product_of_the_forget_gates(cell, case):
 
 
 def test_launched_as_an_experiment_it_trains_and_is_xrayed(tmp_path):
-    launch = lambda *words: subprocess.run(
-        [sys.executable, 'launch.py', f'--config={FILE}', f'--workdir={tmp_path}', *words], cwd=ROOT, check=True)
-    launch()
+    launch = lambda *words, **options: subprocess.run(
+        [sys.executable, 'launch.py', f'--workdir={tmp_path}', *words], cwd=ROOT, **options)
+    launch(f'--config={FILE}', check=True)
     result = json.loads((tmp_path / 'result.json').read_text())
     assert result['steps'] == 4 and np.isfinite(result['eval/loss'])
-    launch('--mode=xray')
+    launch(f'--config={FILE}', '--mode=xray', check=True)
     assert json.loads((tmp_path / 'xray' / 'xray.json').read_text())['step'] == 4
+    without = launch('--mode=eval', capture_output=True, text=True)
+    assert without.returncode == 2 and "config.model.cell='matrix_memory': no such cell; " in without.stderr
+    assert 'for one of your own give the experiment file that registers it: --config=FILE' in without.stderr
