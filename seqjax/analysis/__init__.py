@@ -3,7 +3,7 @@
 from seqjax import lazy
 
 __getattr__, __dir__, __all__ = lazy.names(__name__, {
-    'alignment': ('monotonicity', 'plot_alignment'),
+    'alignment': ('plot_alignment',),
     'beam_tree': ('beam_tree_svg',),
     'comparison': ('comparison_table', 'plot_comparison'),
     'confusion': ('plot_confusion',),

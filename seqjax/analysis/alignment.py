@@ -41,19 +41,6 @@ def plot_alignment(weights, source_words, target_words, path, title=''):
         figures.save(figure, path)
 
 
-def monotonicity(weights):
-    """How far a model reads from left to right: the part of the target steps whose place does not move back, 0..1.
-
-    The place of step t is the mean sum_s s w[t, s] / sum_s w[t, s]. weights: [T, S]. Steps that look nowhere are left out;
-    NaN where fewer than two remain. 1 for a diagonal, 0 for the diagonal of a reversed source.
-    """
-    weights = np.asarray(weights, np.float64)
-    weights = weights[weights.sum(axis=1) > 0]
-    places = weights @ np.arange(weights.shape[1]) / weights.sum(axis=1)
-    moves = np.diff(places)
-    return float(np.mean(moves > -1e-4)) if len(moves) else float('nan')  # a little, for the rounding of equal places
-
-
 def printable(word):
     """A word as it can be shown: dots for spaces, for what has no shape, and for nothing at all; a long one without its
     middle."""

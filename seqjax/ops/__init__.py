@@ -1,7 +1,7 @@
 """Arrays in, arrays out: the equations of sequence models, with no parameters and no state."""
 
 from seqjax.ops.attention.linear import linear_attend, linear_attend_step, linear_state
-from seqjax.ops.attention.masks import Mask, causal_mask
+from seqjax.ops.attention.masks import Mask
 from seqjax.ops.attention.positions import (
                                          alibi_bias,
                                          alibi_slopes,
@@ -51,7 +51,7 @@ from seqjax.ops.recurrence.wkv_operator import wkv, wkv_state
 __all__ = ['CELLS', 'Cell', 'CoupledLSTM', 'EIGHT_BITS', 'Elman', 'GRU', 'LRU', 'LSTM', 'LayerNormLSTM', 'Mask',
            'MinGRU', 'MinLSTM', 'Orthogonal', 'PeepholeLSTM', 'ProjectedLSTM', 'Quantised', 'ResetBeforeGRU',
            'Transitions', 'Weight', 'additive_scores', 'advance', 'alibi_bias', 'alibi_slopes', 'attend',
-           'bilinear_scores', 'causal_mask', 'constrain', 'crf_decode', 'crf_log_likelihood', 'crf_log_partition',
+           'bilinear_scores', 'constrain', 'crf_decode', 'crf_log_likelihood', 'crf_log_partition',
            'crf_marginals', 'cross_entropy', 'dot_scores', 'earlier_step', 'gates', 'hard_weights', 'last_inputs',
            'last_step', 'linear_attend', 'linear_attend_step', 'linear_recurrence', 'linear_state',
            'lstm_step_backward', 'lstm_step_forward', 'make_cell', 'mask_steps', 'max_step', 'mean_step',

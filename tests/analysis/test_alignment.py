@@ -1,12 +1,11 @@
 """Pictures of attention: every word and weight is at its place and legible, in any script; and how far it is monotone."""
 
-import math
 
 from matplotlib import font_manager, ft2font
 import numpy as np
 import pytest
 
-from seqjax.analysis import figures, monotonicity, plot_alignment
+from seqjax.analysis import figures, plot_alignment
 from seqjax.errors import FieldError
 
 GERMAN = 'Zwei junge Männer sitzen im Garten , und sehen einer Vorführung zu . </s>'.split()
@@ -91,27 +90,3 @@ def test_what_the_usual_font_lacks_is_taken_from_another(figure):
 def test_every_word_needs_its_weights(shape, T, S):
     with pytest.raises(FieldError, match=r'^weights=.*: must be \[T, S\] for . target and . source words, at least one'):
         plot_alignment(np.zeros(shape), ['a'] * S, ['b'] * T, 'x.png')
-
-
-@pytest.mark.parametrize('places, expected', [([0, 1, 2, 3], 1), ([3, 2, 1, 0], 0), ([0, 0, 2, 2], 1), ([0, 3, 1, 2], 2 / 3),
-                                              ([1, 0], 0)], ids=str)
-def test_hard_attention_is_as_monotone_as_its_places(places, expected):
-    assert monotonicity(np.eye(4)[places]) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize('seed', range(3))
-def test_soft_attention_is_followed_by_its_mean_place(seed):
-    weights = draw(12, 9, seed)
-    places = [sum(s * w for s, w in enumerate(row)) for row in weights]
-    expected = sum(later >= earlier for earlier, later in zip(places, places[1:])) / 11
-    assert monotonicity(weights) == pytest.approx(expected)
-    sizes = np.random.default_rng(seed).uniform(0.5, 2, (12, 1))
-    assert monotonicity((sizes * weights).astype(np.float32)) == pytest.approx(expected)  # weights need not add up to 1
-    assert monotonicity(weights[::-1]) == pytest.approx(1 - expected)
-
-
-def test_steps_that_look_nowhere_do_not_count():
-    weights = np.eye(4)[[0, 2, 1, 3]]
-    weights[2] = 0
-    assert monotonicity(weights) == 1
-    assert math.isnan(monotonicity(weights[:1])) and math.isnan(monotonicity(np.zeros((3, 4))))

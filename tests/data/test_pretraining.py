@@ -7,9 +7,9 @@ import pytest
 
 from seqjax import data
 from seqjax.data.pretraining import Pieces
-from seqjax.data.text.span_corruption import put_back
 from seqjax.errors import FieldError
 from seqjax.special_tokens import END, MARKED_COUNT, MASK, START, UNKNOWN
+from tests.reference.spans import put_back
 from tests.tfds_sets import make_set
 from tests.tiny import tiny_config, write_text
 

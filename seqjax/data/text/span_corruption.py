@@ -54,28 +54,7 @@ class SpanCorruption:
                 np.concatenate([part for pair in zip(sentinels, pieces[1::2]) for part in pair] + [end]))
 
 
-def put_back(inputs, targets, first, count=SENTINELS):
-    """The text of a corrupted pair, without END: a sentinel gives way to what stands after it in the targets.
-
-    A sentinel that the targets do not have stands for nothing.
-    """
-    spans, now = {}, None
-    for token in _before_end(targets):
-        if first <= token < first + count:
-            now = spans.setdefault(token, [])
-        elif now is not None:
-            now.append(token)
-    text = [piece for token in _before_end(inputs)
-            for piece in (spans.get(token, ()) if first <= token < first + count else (token,))]
-    return np.array(text, np.int32)
-
-
 def _composition(total, parts, rng):
     """`total` as a sum of so many positive numbers, all such sums equally likely."""
     cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1
     return np.diff(np.concatenate([[0], cuts, [total]]).astype(int))
-
-
-def _before_end(tokens):
-    tokens = np.asarray(tokens).tolist()
-    return tokens[:tokens.index(END)] if END in tokens else tokens

@@ -12,11 +12,6 @@ import jax.numpy as jnp
 LOWEST = float(jnp.finfo(jnp.float32).min) / 2  # below every score, and finite: -inf, which hides, - LOWEST is -inf and not NaN
 
 
-def causal_mask(T):
-    """[T, T] of booleans: step t may look at steps s <= t."""
-    return jnp.tril(jnp.ones((T, T), bool))
-
-
 @functools.partial(jax.tree_util.register_dataclass, data_fields=['prefix', 'lengths', 'segments', 'start'],
                    meta_fields=['causal', 'window'])
 @dataclasses.dataclass(frozen=True)

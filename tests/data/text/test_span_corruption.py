@@ -6,9 +6,10 @@ import itertools
 import numpy as np
 import pytest
 
-from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption, put_back
+from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption
 from seqjax.tasks import span_counts, text_length
 from seqjax.special_tokens import END
+from tests.reference.spans import put_back
 
 FIRST = 1000
 

@@ -29,10 +29,10 @@ def gradients(query, key, value, mask):
 
 
 def test_a_step_may_look_at_itself_and_the_past():
-    np.testing.assert_array_equal(ops.causal_mask(4), np.array([[1, 0, 0, 0],
-                                                                [1, 1, 0, 0],
-                                                                [1, 1, 1, 0],
-                                                                [1, 1, 1, 1]], bool))
+    np.testing.assert_array_equal(ops.Mask(causal=True).dense(4, 4), np.array([[1, 0, 0, 0],
+                                                                               [1, 1, 0, 0],
+                                                                               [1, 1, 1, 0],
+                                                                               [1, 1, 1, 1]], bool))
 
 
 @pytest.mark.parametrize('seed', range(3))
