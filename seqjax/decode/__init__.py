@@ -12,10 +12,10 @@ from seqjax.decode.lengths import of_like_length
 from seqjax.decode.methods import METHODS, limits_of, method_of
 from seqjax.decode.problem import Problem
 from seqjax.decode.sampling import Sample, keep_min_p, keep_top_k, keep_top_p, token_by_token
-from seqjax.decode.scoring import score, score_pairs
+from seqjax.decode.scoring import score, score_pairs, score_texts
 from seqjax.decode.speculative import Speculative
 
 __all__ = ['Beam', 'BeamTrace', 'Contrastive', 'Decoder', 'Ensemble', 'Exact', 'Greedy', 'Hypotheses',
            'LanguageModelDecoder', 'Limits', 'METHODS', 'MinLength', 'NoRepeat', 'Prefix', 'Problem', 'SHAPES', 'Sample',
            'Speculative', 'keep_min_p', 'keep_top_k', 'keep_top_p', 'limits_of', 'log_softmax', 'make_decoder', 'method_of',
-           'of_like_length', 'score', 'score_pairs', 'search', 'serve', 'token_by_token']
+           'of_like_length', 'score', 'score_pairs', 'score_texts', 'search', 'serve', 'token_by_token']

@@ -32,6 +32,12 @@ def score_pairs(model, params, batch):
     return _summed(log_probs, batch['weights'] > 0)
 
 
+def score_texts(model, params, tokens):
+    """log P [B, T - 1] of every token of texts [B, T] but the first, under a language model."""
+    log_probs = log_softmax(model.apply({'params': params}, tokens))
+    return jnp.take_along_axis(log_probs[:, :-1], tokens[:, 1:, None], axis=-1)[..., 0]
+
+
 def _summed(log_probs, counted):
     log_probs = jnp.where(counted, log_probs, 0)
     return log_probs.sum(axis=-1), log_probs

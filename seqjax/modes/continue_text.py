@@ -14,7 +14,7 @@ from seqjax.modes.input_warnings import Noticed
 from seqjax.modes.lines import answered
 from seqjax.modes.mode import one_process
 from seqjax.runs.directory import RunDirectory
-from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
+from seqjax.runs.restore import for_these_devices, open_run, restored
 from seqjax.runs.saved_model import saved_model
 from seqjax.train.progress import ProgressBar
 
@@ -35,7 +35,7 @@ def generate_text(config, workdir, checkpoint='latest'):
     if options.beam > 1:
         _check_beam(options, len(prompt), model.context_length)
     method = configs.method(config, options.draft and _load_draft(config, model, tokenizer))
-    decoder = decode.make_decoder(*restore_model(run, config, *find_checkpoint(run, checkpoint)), end=end)
+    decoder = decode.make_decoder(*restored(run, config, checkpoint), end=end)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
         length, key = options.max_new_tokens, jax.random.key(options.seed)
@@ -64,7 +64,7 @@ def continue_lines(config, workdir, lines, checkpoint='latest'):
     configs.refuse_unread(config, ('beam', 'contrastive', 'draft'), 'is for one prompt, and the lines of --input are drawn; write')
     configs.refuse_unread(config, ['prompt'], 'is not read, as every line of --input is a prompt; write')
     end = _end(tokenizer, options.stop)
-    model, params = restore_model(run, config, *find_checkpoint(run, checkpoint))
+    model, params = restored(run, config, checkpoint)
     decoder, method = decode.make_decoder(model, params, end=end), configs.method(config)
     if isinstance(method, decode.Sample):
         write = functools.partial(decode.serve, decoder, sampler=method, max_new_tokens=options.max_new_tokens,
@@ -183,7 +183,7 @@ def _load_draft(config, model, tokenizer):
     if config.decode.draft_tokens > limit:
         raise FieldError('config.decode.draft_tokens', config.decode.draft_tokens, f'must be at most {limit}, half of what '
                          'the model that drafts can look at')
-    return decode.make_decoder(*there(lambda: restore_model(run, theirs, *find_checkpoint(run, 'latest'))))
+    return decode.make_decoder(*there(lambda: restored(run, theirs)))
 
 
 def _check_beam(options, prompt_length, context):

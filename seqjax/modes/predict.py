@@ -10,7 +10,7 @@ from seqjax import decode, tasks
 from seqjax.data.batches import ragged
 from seqjax.data.readers.files import read_sentences
 from seqjax.errors import UserError
-from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
+from seqjax.runs.restore import for_these_devices, open_run, restored
 from seqjax.modes.input_warnings import Noticed
 from seqjax.modes.lines import answered, open_input, print_objects
 from seqjax.modes.mode import CHECKPOINT, INPUT, Mode, one_process
@@ -39,7 +39,7 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
     learned = configs.task_of(config)
     if not learned.answer:
         raise UserError(f'--mode=predict: {configs.task_name(config)!r} predicts nothing about single sequences; use --mode=eval')
-    model, params = restore_model(run, config, *find_checkpoint(run, checkpoint))
+    model, params = restored(run, config, checkpoint)
     task = tasks.build(configs.task_name(config), model, **encoding.for_task(), **learned.settings(config.train))
     label, noticed = functools.partial(jax.jit(task.predict), params), Noticed(encoding.marks.unknown)
 

@@ -84,9 +84,9 @@ def open_translator(mode, config, workdir, checkpoint='latest'):
     config = for_these_devices(config)
     run = open_run(config, workdir)
     encoding = run.codec('pairs')
-    step, checkpoints = find_checkpoint(run, checkpoint)
-    restore = functools.partial(restore_model, run, config, step, checkpoints)
-    return run, encoding, restore
+    if run.loaded:
+        return run, encoding, lambda: run.loaded
+    return run, encoding, functools.partial(restore_model, run, config, *find_checkpoint(run, checkpoint))
 
 
 def _same_words(encoding, quantise, path, checkpoint):

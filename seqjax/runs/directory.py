@@ -35,6 +35,12 @@ class RunDirectory:
         self.metrics = self.path / 'metrics.jsonl'
         self.loss_plot = self.path / 'loss.png'
 
+    loaded = None  # (model, parameters) where somebody keeps the run open
+
+    def has_no_codec(self):
+        """Whether its data was generated, and is no text."""
+        return saved_codec(self.read) is None and self.read('data.json') is not None
+
     def read(self, name):
         """The text of a file of the run, or None."""
         path = self.path / name

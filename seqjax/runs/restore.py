@@ -29,6 +29,11 @@ def load_model(workdir: Any, checkpoint: str = 'latest', *, weights: str = '', a
     return restore_model(run, for_these_devices(config), *find_checkpoint(run, checkpoint))
 
 
+def restored(run: RunDirectory, config: Any, checkpoint: str = 'latest') -> tuple[Any, dict]:
+    """The same where `config` says on which devices and in how many bits, or what is loaded already."""
+    return run.loaded or restore_model(run, config, *find_checkpoint(run, checkpoint))
+
+
 def restore_model(run: RunDirectory, config: Any, step: int, checkpoints: Checkpoints) -> tuple[Any, dict]:
     """The same of a checkpoint that `find_checkpoint` has found; config: on which devices, and in how many bits."""
     saved = saved_model(run)
@@ -82,7 +87,7 @@ def find_checkpoint(run: RunDirectory, which: str) -> tuple[int, Checkpoints]:
 def open_run(config: Any, workdir: Any, may_differ: tuple = ()) -> RunDirectory:
     """The directory of a run, which must be one of the experiment that `config` describes."""
     configs.validate(config)
-    run = RunDirectory(workdir)
+    run = workdir if isinstance(workdir, RunDirectory) else RunDirectory(workdir)
     check_same_experiment(run.path, run.saved_config(), config, may_differ)
     return run
 

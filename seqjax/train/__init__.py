@@ -1,4 +1,7 @@
-"""State, step, loop, optimizers, evaluation: what trains."""
+"""State, step, loop, optimizers, evaluation: what trains. Called, the room trains: seqjax.train(config, workdir)."""
+
+import sys
+import types
 
 from seqjax import lazy
 
@@ -12,3 +15,13 @@ __getattr__, __dir__, __all__ = lazy.names(__name__, {
     'stopping': ('Patience',),
     'sweeps': ('sweep',),
 })
+
+
+class _Room(types.ModuleType):
+    """The room is a module as ever, and seqjax.train(config, workdir) is train.train(config, workdir)."""
+
+    def __call__(self, config, workdir):
+        return self.train(config, workdir)
+
+
+sys.modules[__name__].__class__ = _Room
