@@ -14,11 +14,14 @@ CACHE = 'xla_' + os.environ.get('PYTEST_XDIST_WORKER', 'alone')  # jax writes an
 os.environ.setdefault('NPROC', '16')  # jax 0.10 deadlocks on simulated devices with fewer threads than this
 os.environ.setdefault('XLA_FLAGS', FLAGS)
 
+CACHES = pathlib.Path(__file__).parent.parent / '.pytest_cache' / CACHE
+os.environ['SEQJAX_CACHE'] = str(CACHES)  # also of texts as tokens
+
 import jax
 
 jax.config.update('jax_num_cpu_devices', 8)
 jax.config.update('jax_numpy_dtype_promotion', 'strict')
-jax.config.update('jax_compilation_cache_dir', str(pathlib.Path(__file__).parent.parent / '.pytest_cache' / CACHE))
+jax.config.update('jax_compilation_cache_dir', str(CACHES))
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
 
 LONG = ('test_launch', 'test_kill', 'test_processes', 'test_training', 'test_docs', 'test_interrupts')  # files that take longest

@@ -11,9 +11,8 @@ from seqjax.data.labelled import Labelled, load_labelled
 from seqjax.data.loading import check_task, default_task, load, load_examples
 from seqjax.data.pairs import Pairs, load_pairs
 from seqjax.data.pretraining import Pretraining, load_pretraining
-from seqjax.data.readers.examples import Example, Examples, TextPair
+from seqjax.data.readers.examples import Example, Examples, Text, TextPair
 from seqjax.data.readers.files import read_examples
-from seqjax.data.readers.tfds import Text
 from seqjax.data.source import Source, Transform
 from seqjax.data.sources import SOURCES, Made, is_endless, made_for
 from seqjax.data.text.codec import Codec, TextCodec
@@ -22,16 +21,16 @@ from seqjax.data.text.inheritance import inherited
 from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.data.text.pair_codec import PairCodec
 from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
-from seqjax.data.text.sources import load_text
+from seqjax.data.text.sources import TextSource, load_text, open_text
 from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer, UnigramTokenizer
 
 __all__ = ['BPETokenizer', 'ByteTokenizer', 'CODECS', 'CharTokenizer', 'ClassFolders', 'Codec',
            'Corpus', 'Documents', 'Example', 'Examples', 'Labelled', 'LabelledCodec', 'Made',
            'Packed', 'PairCodec', 'Pairs', 'PretrainedTokenizer', 'Pretraining', 'Ragged',
            'SOURCES', 'Source', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextCodec', 'TextPair',
-           'Transform', 'UnigramTokenizer', 'Windows', 'bucket_lengths', 'check_task', 'decoded',
+           'TextSource', 'Transform', 'UnigramTokenizer', 'Windows', 'bucket_lengths', 'check_task', 'decoded',
            'default_task', 'efficiency', 'evaluation_batches', 'evaluation_streams', 'inherited',
            'is_endless', 'load', 'load_codec', 'load_corpus', 'load_examples', 'load_labelled',
-           'load_pairs', 'load_pretraining', 'load_text', 'made_for', 'pack', 'plan_buckets',
+           'load_pairs', 'load_pretraining', 'load_text', 'made_for', 'open_text', 'pack', 'plan_buckets',
            'prefetched', 'read_class_folders', 'read_examples', 'saved_codec', 'training_batches',
            'training_streams']

@@ -2,52 +2,60 @@
 
 import dataclasses
 import functools
-import hashlib
+from typing import Any
 
 import numpy as np
 
-from seqjax.data.batches.packing import Documents, Packed, split_documents
+from seqjax.data.batches.packing import Documents, Packed
 from seqjax.data.batches.streams import evaluation_streams, training_streams
 from seqjax.data.batches.windows import evaluation_batches, training_batches
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import TextCodec
 from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
-from seqjax.data.text.sources import load_text
+from seqjax.data.text.sources import open_text
+from seqjax.data.text.tokenised import Part, learned, tokenised
 from seqjax.errors import FieldError
 
-SEPARATORS = {'line': '\n', 'paragraph': '\n\n'}
+MANY_UNKNOWN = 0.05  # of the tokens
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
-    """Token numbers of the training and the held-out part, their codec, where the text is from and its hash.
+    """The tokens of every split, their codec, where the text is from and its hash. Tokens stay on disk.
 
-    carry: whether a row goes on where that of the batch before ended. documents: what ends a
-    document; then rows hold several, see `data.packing`, and train_ends and validation_ends say where in the tokens every
-    document ends. Interface: see `data.load`.
+    carry: whether a row goes on where that of the batch before ended. documents: what ends a document; then rows hold several,
+    see `data.packing`. Interface: see `data.load`.
     """
 
-    train: np.ndarray
-    validation: np.ndarray
+    parts: dict[str, Part]
     codec: TextCodec
     source: str
     sha256: str
     carry: bool = False
     documents: str = ''
-    train_ends: np.ndarray | None = None
-    validation_ends: np.ndarray | None = None
 
-    splits = ('train', 'validation')
     shapes = (1, 1)
     has_gaps = False
 
     @property
-    def tokenizer(self):
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.parts)
+
+    @property
+    def train(self) -> Any:
+        return self.parts['train'].tokens
+
+    @property
+    def validation(self) -> Any:
+        return self.parts['validation'].tokens
+
+    @property
+    def tokenizer(self) -> Any:
         return self.codec.tokenizer
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         """Tokens of a row."""
         return self.codec.steps
 
@@ -59,13 +67,12 @@ class Corpus:
         return make(self.train, sequence_length=self.steps, batch_size=batch_size, seed=seed, **part)
 
     def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
-        del split  # there is one
         part = dict(limit=limit, process=process, processes=processes)
         if self.documents:
-            documents = Documents(self.validation, self.validation_ends, self.steps)
+            documents = Documents(self.parts[split].tokens, self.parts[split].ends, self.steps)
             return self._packed(documents, batch_size, 'held-out').evaluation(**part)
         make = evaluation_streams if self.carry else evaluation_batches
-        return make(self.validation, sequence_length=self.steps, batch_size=batch_size, **part)
+        return make(self.parts[split].tokens, sequence_length=self.steps, batch_size=batch_size, **part)
 
     def for_model(self):
         return self.codec.for_model()
@@ -85,11 +92,33 @@ class Corpus:
 
     def facts(self):
         """What a run writes down to know the text again."""
+        test = dict(test_tokens=len(self.parts['test'].tokens)) if 'test' in self.parts else {}
+        unknown = {} if self.unknown_share is None else dict(unknown_share=round(self.unknown_share, 6))
         return dict(source=self.source, sha256=self.sha256, train_tokens=len(self.train),
-                    validation_tokens=len(self.validation), vocabulary=self.tokenizer.vocabulary, **self._document_facts)
+                    validation_tokens=len(self.validation), **test, vocabulary=self.tokenizer.vocabulary, **unknown,
+                    **self._document_facts)
+
+    @property
+    def unknown_share(self) -> float | None:
+        """The part of all tokens that is unknown; None where nothing is, as with characters, bytes and pieces."""
+        if not isinstance(self.tokenizer, tokenizers.SymbolTokenizer):
+            return None
+        return sum(part.unknown for part in self.parts.values()) / max(1, sum(len(part.tokens) for part in self.parts.values()))
+
+    @property
+    def report(self) -> str:
+        """The share of unknown tokens, and what to do about a large one."""
+        if self.unknown_share is None:
+            return ''
+        report = f'{self.source}: {self.unknown_share:.1%} of the tokens are unknown words'
+        if self.unknown_share <= MANY_UNKNOWN:
+            return report
+        return report + (f': a vocabulary of {self.tokenizer.vocabulary:,} words is small for this text; raise '
+                         'config.data.vocabulary')
 
     def __str__(self):
-        text = f'{len(self.train):,} training and {len(self.validation):,} held-out tokens'
+        test = f' and {len(self.parts["test"].tokens):,} test' if 'test' in self.parts else ''
+        text = f'{len(self.train):,} training and {len(self.validation):,} held-out{test} tokens'
         if not self.documents:
             return text
         return text + (', {train_documents:,} + {validation_documents:,} documents, {cut_documents:,} of the first cut into '
@@ -100,12 +129,13 @@ class Corpus:
         if not self.documents:
             return {}
         packed = self._packed(self._training_documents, 1, 'training')
-        return dict(train_documents=len(self.train_ends), validation_documents=len(self.validation_ends),
+        return dict(train_documents=len(self.parts['train'].ends),
+                    validation_documents=len(self.parts['validation'].ends),
                     cut_documents=self._training_documents.cut, real_positions=packed.efficiency())
 
     @functools.cached_property
     def _training_documents(self):
-        return Documents(self.train, self.train_ends, self.steps)
+        return Documents(self.train, self.parts['train'].ends, self.steps)
 
     def _packed(self, documents, batch_size, which):
         if not len(documents.lengths):
@@ -119,27 +149,15 @@ def load_corpus(options, saved=None):
     Characters are taken from the whole text, so that the held-out part has none that are unknown; byte pairs and words
     are learned from the training part alone.
     """
-    text = load_text(options.source, held_out=options.held_out, directory=options.get('directory', ''),
-                     column=options.get('input_column', ''))
-    if saved is None:
-        whole = text.train + text.validation if options.tokenizer == 'char' else text.train
-        tokenizer = tokenizers.train(options.tokenizer, whole, options.vocabulary)
-    else:
+    text = open_text(options.source, held_out=options.get('held_out', 0.1), directory=options.get('directory', ''),
+                     column=options.get('input_column', ''), encoding=options.get('encoding', 'utf-8'))
+    if saved is not None:
         check_inherited(saved, options)
         tokenizer = saved.tokenizer
-    digest = hashlib.sha256(f'{len(text.train)} {text.train}{text.validation}'.encode()).hexdigest()
-    same = dict(codec=TextCodec(tokenizer, options.sequence_length), source=options.source, sha256=digest)
-    if not options.documents:
-        return Corpus(tokenizer.encode(text.train), tokenizer.encode(text.validation), carry=options.carry, **same)
-    separator = SEPARATORS.get(options.documents, options.documents)
-    (train, train_ends), (validation, validation_ends) = (
-        _document_tokens(tokenizer, part, separator) for part in (text.train, text.validation))
-    return Corpus(train, validation, documents=options.documents, train_ends=train_ends, validation_ends=validation_ends,
-                  **same)
-
-
-def _document_tokens(tokenizer, text, separator):
-    """(the tokens of all documents, where each ends); no token reaches from one document to the next."""
-    documents = [tokenizer.encode(document) for document in split_documents(text, separator)]
-    ends = np.cumsum([len(document) for document in documents], dtype=int)
-    return np.concatenate([np.zeros(0, np.int32), *documents]), ends
+    else:
+        kind, splits = options.tokenizer, text.splits if options.tokenizer == 'char' else ('train',)
+        tokenizer = learned(text, kind, lambda chunks: tokenizers.train(kind, chunks(*splits), options.vocabulary),
+                            [options.vocabulary, splits])
+    parts = tokenised(text, tokenizer, documents=options.documents, units='documents' if options.documents else '')
+    return Corpus(parts, TextCodec(tokenizer, options.sequence_length), options.source, text.sha256,
+                  carry=options.carry and not options.documents, documents=options.documents)

@@ -6,25 +6,25 @@ What the evaluation hides in row i depends on i alone, so that evaluations of on
 
 import dataclasses
 import functools
-import hashlib
 from typing import Any
 
 import jax
 import numpy as np
 
-from seqjax.data.batches.packing import split_documents
 from seqjax.data.batches.per_process import evaluated, per_process, shuffled
-from seqjax.data.corpus import SEPARATORS
+from seqjax.data.readers.examples import SPLITS
+from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import learn_tokenizer
 from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.data.text.marking import SHORTEST_ROW
 from seqjax.data.text.masking import Masking
-from seqjax.data.text.next_sentence import SentencePairs, sentences
+from seqjax.data.text.next_sentence import SentencePairs
 from seqjax.data.text.pair_codec import PairCodec, Vocabulary
-from seqjax.data.text.sources import load_text
+from seqjax.data.text.sources import open_text
 from seqjax.data.text.span_corruption import SENTINELS, SpanCorruption
+from seqjax.data.text.tokenised import learned, tokenised
 from seqjax.errors import FieldError
 from seqjax.tasks import TASKS, span_counts, text_length
 
@@ -84,9 +84,12 @@ class Pretraining:
     hide: Any
     codec: Any
 
-    splits = ('train', 'validation')
     shapes = (1, 1)
     has_gaps = False
+
+    @property
+    def splits(self):
+        return tuple(self.texts)
 
     @property
     def tokenizer(self):
@@ -156,24 +159,22 @@ def load_pretraining(options, task, saved=None):
     """
     if options.sequence_length < SHORTEST_ROW:
         raise FieldError('data.sequence_length', options.sequence_length, f'{task} needs rows of {SHORTEST_ROW} steps or more')
-    text = load_text(options.source, held_out=options.held_out, directory=options.get('directory', ''),
-                     column=options.get('input_column', ''))
+    text = open_text(options.source, held_out=options.get('held_out', 0.1), directory=options.get('directory', ''),
+                     column=options.get('input_column', ''), encoding=options.get('encoding', 'utf-8'))
     make = dict(masked=_masked, spans=_corrupted)[TASKS[task].data]
-    hide, how, arrange = make(task, options, saved, text.train)
-    texts = {'train': arrange(text.train), 'validation': arrange(text.validation)}
-    for which, rows in (('training', texts['train']), ('held-out', texts['validation'])):
+    hide, how, texts = make(task, options, saved, text)
+    for which, rows in zip(('training', 'held-out', 'test'), texts.values()):
         if not len(rows):
             raise FieldError('data.source', options.source, f'the {which} text has nothing that makes a row'
                              + (', which takes two lines of one document' if options.next_sentence else ''))
         if options.next_sentence and len(rows.documents) == len(rows) == 1:
             raise FieldError('data.next_sentence', True, f'the {which} text is so short that nothing is elsewhere in it; '
                              'use a longer one, or set it to false')
-    digest = hashlib.sha256(f'{len(text.train)} {text.train}{text.validation}'.encode()).hexdigest()
-    return Pretraining(options.source, digest, texts, hide, how)
+    return Pretraining(options.source, text.sha256, texts, hide, how)
 
 
 def _masked(task, options, saved, text):
-    """(what hides, the codec, text -> Pieces or SentencePairs)."""
+    """(what hides, the codec, {split: Pieces or SentencePairs})."""
     how, steps = saved, options.sequence_length
     if how is None:
         how = LabelledCodec(task, _tokenizer(options, text), marked=True, longest=steps)
@@ -185,15 +186,20 @@ def _masked(task, options, saved, text):
         raise FieldError('data.sequence_length', steps, 'the model that this run starts from reads rows of up to '
                          f'{how.longest} steps; set it to that or less')
     hide = Masking(steps, how.vocabulary, options.masked, how.marks)
-    arrange, room = (_sentence_pairs, steps - 3) if options.next_sentence else (_pieces, steps - 2)
-    return hide, dataclasses.replace(how, task=task), functools.partial(arrange, options.documents, room, how.tokens)
+    parts = tokenised(text, how.tokenizer, encode=how.tokens, how='marked', vocabulary=how.vocabulary,
+                      documents=options.documents, units='sentences' if options.next_sentence else 'documents')
+    if options.next_sentence:
+        texts = {split: SentencePairs(part.tokens, part.ends, part.documents, steps - 3) for split, part in parts.items()}
+    else:
+        texts = {split: Pieces(part.tokens, part.ends, steps - 2) for split, part in parts.items()}
+    return hide, dataclasses.replace(how, task=task), texts
 
 
 def _corrupted(task, options, saved, text):
-    """(what hides, the codec, text -> Pieces)."""
+    """(what hides, the codec, {split: Pieces})."""
     how, share, mean = saved, options.masked, options.span_length
     if how is None:
-        both = Vocabulary(_tokenizer(options, text.lower() if options.lowercase else text), sentinels=SENTINELS)
+        both = Vocabulary(_tokenizer(options, text, lower=options.lowercase), sentinels=SENTINELS)
         how = PairCodec(both, both, options.lowercase)
     check_inherited(how, options, decided=('shared',))
     longest, side = text_length(options.sequence_length, share, mean), how.source_side
@@ -204,31 +210,19 @@ def _corrupted(task, options, saved, text):
         raise FieldError('data.sequence_length', options.sequence_length, f'so long a row has more spans than the {SENTINELS} '
                          'sentinels of the vocabulary; make rows shorter, or config.data.span_length larger')
     hide = SpanCorruption(longest, side.first_sentinel, share, mean)
-    return hide, how, functools.partial(_pieces, options.documents, longest, lambda text: side.tokens(how.clean(text)))
+    # A capital letter may be made small in one way or another, as those around it say: then a part ends with a word.
+    at_blank = how.lowercase and side.tokenizer.boundary is tokenizers.anywhere
+    parts = tokenised(text, side.tokenizer, encode=lambda part: side.tokens(how.clean(part)), vocabulary=side.size,
+                      how=['spans', side.tags, how.lowercase], boundary=tokenizers.at_blank if at_blank else None,
+                      documents=options.documents, units='documents')
+    return hide, how, {split: Pieces(part.tokens, part.ends, longest) for split, part in parts.items()}
 
 
-def _tokenizer(options, text):
+def _tokenizer(options, text, lower=False):
     """Characters and words that the training text does not have are unknown: a run that goes on may meet some."""
-    return learn_tokenizer(options, [text], lowercase=options.lowercase)
+    def learn(chunks):
+        words = tokenizers.parts(chunks(SPLITS[0]), tokenizers.at_blank)
+        return learn_tokenizer(options, (part.lower() for part in words) if lower else words, separator='',
+                               lowercase=options.lowercase)
 
-
-def _pieces(documents, longest, encode, text):
-    tokens = [encode(document) for document in _documents(text, documents)]
-    return Pieces(_concatenated(tokens), np.cumsum([len(document) for document in tokens], dtype=int), longest)
-
-
-def _sentence_pairs(documents, room, encode, text):
-    of_documents = [[tokens for tokens in map(encode, sentences(document)) if len(tokens)]
-                    for document in _documents(text, documents)]
-    lines = [tokens for of_document in of_documents for tokens in of_document]
-    last = np.cumsum([len(of_document) for of_document in of_documents if of_document], dtype=int)
-    return SentencePairs(_concatenated(lines), np.cumsum([len(line) for line in lines], dtype=int), last, room)
-
-
-def _documents(text, documents):
-    """The documents of a text; documents: `config.data.documents`, '' for one."""
-    return split_documents(text, SEPARATORS.get(documents, documents)) if documents else [text]
-
-
-def _concatenated(tokens):
-    return np.concatenate([np.zeros(0, np.int32), *tokens])
+    return learned(text, options.tokenizer, learn, ['hidden', options.vocabulary, options.lowercase, lower])

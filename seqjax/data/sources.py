@@ -31,7 +31,7 @@ class Made:
     """How a set is made: `make(task, argument=value, ...)`, with the name of the task.
 
     Args:
-        make: returns a text (`str`, or `Text` of parts) for kinds of text, `Examples` for labelled sequences, images and
+        make: returns a text (`str`, `Text` of parts, or a lazy `TextSource`) for kinds of text, `Examples` for labelled sequences, images and
             pairs, or a `Dataset` that makes its batches itself.
         targets: what it has to be learned (see `Task.takes`), the usual one first.
         reads: the arguments of `make` that `config.data` gives: {field: argument}.

@@ -11,12 +11,12 @@ from seqjax.data.text.codec import TextCodec
 from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.data.text.pair_codec import PairCodec
 from seqjax.data.text.pretrained_tokenizer import BERT_MARKS, PretrainedTokenizer
-from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, SymbolTokenizer
+from seqjax.data.text.tokenizers import LINE_END, BPETokenizer, ByteTokenizer, SymbolTokenizer
 from seqjax.errors import UserError
 
 PAIR_NAMES = ('<pad>', '<unk>', '<s>', '</s>')
 NO_WORDS = ('<no word>', '<unknown word>')  # names that are no words, where only padding and unknown are special
-LINE_END = '\r\n|[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]'  # as str.splitlines ends a line
+LINE_ENDS = '\r\n|[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]'  # as str.splitlines ends a line
 BLANKS = '[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+'  # as str.split cuts words
 NAMES = ('pad_token', 'unk_token', 'cls_token', 'sep_token', 'mask_token'), ('pad_token', 'unk_token', 'bos_token', 'eos_token')
 
@@ -36,6 +36,8 @@ def tokenizer_to_hf(reads, directory, *, context_length=None):
     else:
         made = _described(tokenizer, names)
         made['normalizer'] = {'type': 'Prepend', 'prepend': ' '} if _begins_with_blank(reads, tokenizer) else None
+        if getattr(tokenizer, 'line_ends', False):
+            made['normalizer'] = {'type': 'Replace', 'pattern': {'String': '\n'}, 'content': f' {LINE_END} '}
         made['added_tokens'] = [dict(id=token, content=name, single_word=False, lstrip=False, rstrip=False, normalized=False,
                                      special=True) for token, name in enumerate(names if marks else ())]
         made['post_processor'] = _around(reads, names) if marks else None
@@ -81,7 +83,7 @@ def _described(tokenizer, names):
     """tokenizer.json with the special tokens `names` before all others."""
     if isinstance(tokenizer, BPETokenizer):
         made = tokenizer.state()
-        lines = {'type': 'Split', 'pattern': {'Regex': LINE_END}, 'behavior': 'MergedWithPrevious', 'invert': False}
+        lines = {'type': 'Split', 'pattern': {'Regex': LINE_ENDS}, 'behavior': 'MergedWithPrevious', 'invert': False}
         made['pre_tokenizer'] = {'type': 'Sequence', 'pretokenizers': [lines, made['pre_tokenizer']]}
         model = made['model']
         if isinstance(model['vocab'], list):  # a unigram model: all bytes are pieces, so that none of the names is ever likelier

@@ -64,7 +64,7 @@ def test_a_batch_is_a_function_of_seed_and_step_whatever_the_processes(text, tas
 @pytest.mark.parametrize('task, changed', [TASKS[0], TASKS[3]])
 def test_an_epoch_reads_every_part_of_the_text_and_the_next_hides_something_else(text, task, changed):
     made = load(text, task, **changed)
-    rows, tokens = len(made.texts['train']), bytes(made.texts['train'].tokens.astype(np.uint8))
+    rows, tokens = len(made.texts['train']), bytes(np.asarray(made.texts['train'].tokens, np.uint8))
     batches, targets, seen = made.training_batches(batch_size=rows, seed=0), [], np.zeros(len(tokens))
     for epoch in (batches[0], batches[1]):
         for b in range(rows):

@@ -3,7 +3,7 @@
 import pathlib
 import sysconfig
 
-from seqjax.data.readers.tfds import Text
+from seqjax.data.readers.examples import Text
 
 
 def python_text(task: str, *, held_out: float) -> Text:

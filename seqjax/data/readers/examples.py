@@ -9,6 +9,14 @@ SPLITS = ('train', 'validation', 'test')
 
 
 @dataclasses.dataclass(frozen=True)
+class Text:
+    """A text cut in two: what is trained on and what is held out."""
+
+    train: str
+    validation: str
+
+
+@dataclasses.dataclass(frozen=True)
 class TextPair:
     """Two texts that are judged together, as a premise and a hypothesis are."""
 

@@ -1,6 +1,6 @@
 """Sets of TensorFlow Datasets, read without TensorFlow: their text, their text and its labels, or translations."""
 
-import dataclasses
+import functools
 import importlib
 import socket
 import urllib.parse
@@ -17,21 +17,21 @@ from seqjax.tasks import TASKS, taking
 _NOUNS = {'class': 'a label', 'number': 'a finite number', 'pairs': 'a translation'}  # by `Task.takes`
 
 
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """A text cut in two: what is trained on and what is held out."""
+def tfds_texts(name, directory, wanted=''):
+    """({split: a function that reads its chunks}, where the set is) of the wanted or the only text feature of a set.
 
-    train: str
-    validation: str
-
-
-def tfds_text(name, directory, wanted=''):
-    """The wanted or the only text feature of a set: a Text where it has a validation or a test split, otherwise a str."""
+    The split is '' where it has no validation or test split: then that is still to be held out.
+    """
     builder, read = _open(name, directory)
     feature = _feature(name, builder, 'text', 'input_column', wanted)
-    join = lambda split: '\n'.join(record[feature].decode('utf-8') for record in read(split))
+
+    def chunks(split):
+        for number, record in enumerate(read(split)):
+            yield '\n' * (number > 0) + record[feature].decode('utf-8')
+
     held_out = next((split for split in ('validation', 'test') if split in builder.info.splits), None)
-    return Text(join('train'), join(held_out)) if held_out else join('train')
+    splits = dict(train='train', validation=held_out) if held_out else {'': 'train'}
+    return {ours: functools.partial(chunks, theirs) for ours, theirs in splits.items()}, builder.data_dir
 
 
 def tfds_examples(name, directory, task, held_out, columns=('', '')):

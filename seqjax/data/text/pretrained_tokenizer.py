@@ -33,6 +33,14 @@ class PretrainedTokenizer:
         raise FieldError('data.tokenizer', cls.kind, 'comes with the weights that config.init_from=DIRECTORY names; name them, or '
                          "learn tokens from the text with 'bpe'")
 
+    def boundary(self, text):
+        """Between words, where the library cuts there too; otherwise a text is tokenized as a whole."""
+        from seqjax.data.text.tokenizers import between_words
+
+        cuts = json.loads(self._tokenizer.to_str())['pre_tokenizer'] or {}
+        safe = cuts.get('type') == 'BertPreTokenizer' or cuts.get('type') == 'ByteLevel' and not cuts['add_prefix_space']
+        return between_words(text) if safe else 0
+
     def encode(self, text):
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int32)
 

@@ -1,11 +1,14 @@
 """Text to token numbers and back: characters, bytes, pieces of words learned from the text, or its most frequent words.
 
-A tokenizer is saved with its run as one JSON file, and `loads` reads any kind back. `sizes()` is [V, 2]: the characters
+A long text is learned from and encoded in parts, cut where `boundary(text)` allows: after that many characters, the last place
+where tokens cannot span. `dumps` and `loads` write and read tokenizers of any kind. `sizes()` is [V, 2]: the characters
 and the bytes of UTF-8 that every token stands for; a character that is cut counts where its first byte is.
 """
 
 import collections
+from collections.abc import Callable, Iterable, Iterator
 import json
+import re
 
 import numpy as np
 
@@ -13,7 +16,49 @@ from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 from seqjax.errors import FieldError, UserError, suggestion
 
 CONTINUATION = range(0x80, 0xC0)  # the bytes of UTF-8 that go on with a character
+PART = 1 << 20  # characters that are tokenized at once, about
+LINE_END = '<eos>'  # of a word model of lines, as in the Penn Treebank and WikiText
 LONGEST_WORD = 4096  # characters that a unigram model learns from at once: without a blank, time grows faster than their number
+
+
+def anywhere(text: str) -> int:
+    """The boundary of tokens of one character or byte."""
+    return len(text)
+
+
+def at_blank(text: str) -> int:
+    """The boundary of words: after the last blank, 0 where there is none."""
+    return next((place for place in range(len(text), 0, -1) if text[place - 1].isspace()), 0)
+
+
+def between_words(text: str) -> int:
+    """The boundary of pieces that have the blank before a word: before that of the last word of plain letters or digits."""
+    last = None
+    for last in re.finditer('[A-Za-z0-9](?= [A-Za-z0-9])', text):
+        pass
+    return last.end() if last else 0
+
+
+def at_line_end(text: str) -> int:
+    """The boundary of pieces of lines; where there is no line end, one between words."""
+    return text.rfind('\n') + 1 or between_words(text)
+
+
+def parts(text: str | Iterable[str], boundary: Callable[[str], int]) -> Iterator[str]:
+    """The text, whole or in chunks of any length, in parts of about PART characters that can be tokenized one by one."""
+    waiting, size, enough = [], 0, PART
+    for chunk in [text] if isinstance(text, str) else text:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= enough:
+            joined = ''.join(waiting)
+            cut = boundary(joined)
+            if cut:
+                yield joined[:cut]
+            waiting, size = [joined[cut:]], len(joined) - cut
+            enough = 2 * size + PART  # without a boundary: so that little is joined again
+    if last := ''.join(waiting):
+        yield last
 
 
 class CharTokenizer:
@@ -21,6 +66,7 @@ class CharTokenizer:
 
     kind = 'char'
     glue = ''
+    boundary = staticmethod(anywhere)
 
     def __init__(self, characters):
         self.characters = characters
@@ -29,7 +75,10 @@ class CharTokenizer:
     @classmethod
     def train(cls, text, vocabulary):
         del vocabulary  # the text decides
-        return cls(''.join(sorted(set(text))))
+        characters = set()
+        for part in parts(text, cls.boundary):
+            characters.update(part)
+        return cls(''.join(sorted(characters)))
 
     @property
     def vocabulary(self):
@@ -64,6 +113,7 @@ class ByteTokenizer:
 
     kind = 'byte'
     glue = ''
+    boundary = staticmethod(anywhere)
     vocabulary = 256
 
     @classmethod
@@ -94,6 +144,7 @@ class BPETokenizer:
 
     kind = 'bpe'
     glue = ''
+    boundary = staticmethod(at_line_end)
 
     def __init__(self, tokenizer):
         self._tokenizer = tokenizer
@@ -106,8 +157,13 @@ class BPETokenizer:
         if vocabulary < len(alphabet):
             raise FieldError('data.vocabulary', vocabulary, f'byte pairs start from {len(alphabet)} bytes; ask for more')
         trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
-        tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
+        tokenizer.train_from_iterator(cls._lines(text), trainer)
         return cls(tokenizer)
+
+    @classmethod
+    def _lines(cls, text):
+        for part in parts(text, cls.boundary):
+            yield from part.splitlines(keepends=True)
 
     @property
     def vocabulary(self):
@@ -156,8 +212,7 @@ class UnigramTokenizer(BPETokenizer):
         if vocabulary <= len(alphabet):
             raise FieldError('data.vocabulary', vocabulary, f'pieces are {len(alphabet)} bytes and longer ones; ask for more')
         trainer = tokenizers.trainers.UnigramTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
-        lines = (text or '\n').splitlines(keepends=True)
-        tokenizer.train_from_iterator((line[start:start + LONGEST_WORD] for line in lines
+        tokenizer.train_from_iterator((line[start:start + LONGEST_WORD] for line in cls._lines(text or '\n')
                                        for start in range(0, len(line), LONGEST_WORD)), trainer)
         pieces = json.loads(tokenizer.to_str())['model']['vocab']
         return cls(_of_bytes(tokenizers.models.Unigram(_settled(pieces)))[0])
@@ -166,20 +221,22 @@ class UnigramTokenizer(BPETokenizer):
 class SymbolTokenizer:
     """Characters or words (what blanks separate), the most frequent ones; made by `symbols`.
 
-    symbols: of every token. Token 0 is padding and stands for nothing, token 1 is any symbol that is not known.
+    symbols: of every token. Token 0 is padding and stands for nothing, token 1 is any symbol that is not known. line_ends: a
+    line end is the word LINE_END, and not just a blank.
     """
 
     kind = 'symbol'
     PADDING, UNKNOWN = 0, 1
 
-    def __init__(self, unit, symbols, lowercase=False):
+    def __init__(self, unit, symbols, lowercase=False, line_ends=False):
         self.unit, self.symbols, self.lowercase = unit, ('', '\N{REPLACEMENT CHARACTER}', *symbols), lowercase
+        self.line_ends, self.boundary = line_ends, anywhere if unit == 'char' else at_blank
         self._tokens = {symbol: token for token, symbol in enumerate(symbols, 2)}
 
     @classmethod
     def train(cls, text, vocabulary):
         """Words of a text, for a language model."""
-        return symbols('word', [text], vocabulary)
+        return symbols('word', parts(text, at_blank), vocabulary, line_ends=True)
 
     @property
     def vocabulary(self):
@@ -192,11 +249,12 @@ class SymbolTokenizer:
 
     def encode(self, text):
         """Tokens of a text, or of a tuple of symbols."""
-        parts = _split(text, self.unit, self.lowercase)
-        return np.array([self._tokens.get(part, self.UNKNOWN) for part in parts], np.int32)
+        found = _split(text, self.unit, self.lowercase, self.line_ends)
+        return np.array([self._tokens.get(symbol, self.UNKNOWN) for symbol in found], np.int32)
 
     def decode(self, tokens):
-        return self.glue.join(self.symbols[token] for token in tokens if token != self.PADDING)
+        text = self.glue.join(self.symbols[token] for token in tokens if token != self.PADDING)
+        return re.sub(f' ?{LINE_END} ?', '\n', text) if self.line_ends else text
 
     def sizes(self):
         """None: what an unknown symbol stands for has no size."""
@@ -207,26 +265,28 @@ class SymbolTokenizer:
         return float(np.mean(tokens == self.UNKNOWN)) if len(tokens) else 0.0
 
     def state(self):
-        return dict(unit=self.unit, symbols=self.symbols[2:], lowercase=self.lowercase)
+        return dict(unit=self.unit, symbols=self.symbols[2:], lowercase=self.lowercase,
+                    **(dict(line_ends=True) if self.line_ends else {}))
 
     @classmethod
     def from_state(cls, state):
         return cls(**state)
 
 
-def symbols(unit, inputs, vocabulary=0, lowercase=False):
+def symbols(unit, inputs, vocabulary=0, lowercase=False, line_ends=False):
     """A tokenizer for labelled sequences: unit 'char' or 'word', inputs texts or tuples of symbols.
 
     At most `vocabulary` tokens, padding and unknown among them (0: as many as there are symbols), in the order of how
     often the symbols occur, those that are equal in that by their code points. lowercase: capitals become small letters.
+    line_ends: see `SymbolTokenizer`.
     """
     if 0 < vocabulary < 3:
         raise FieldError('data.vocabulary', vocabulary, 'padding and unknown symbols take two; ask for more')
     counts = collections.Counter()
     for text in inputs:
-        counts.update(_split(text, unit, lowercase))
+        counts.update(_split(text, unit, lowercase, line_ends))
     ordered = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-    return SymbolTokenizer(unit, ordered[:vocabulary - 2] if vocabulary else ordered, lowercase)
+    return SymbolTokenizer(unit, ordered[:vocabulary - 2] if vocabulary else ordered, lowercase, line_ends)
 
 
 KINDS = {'char': CharTokenizer, 'byte': ByteTokenizer, 'bpe': BPETokenizer, 'unigram': UnigramTokenizer, 'word': SymbolTokenizer,
@@ -237,10 +297,10 @@ STATES = {cls.kind: cls for cls in KINDS.values()}  # by the name that is saved
 
 
 def train(kind, text, vocabulary=0):
-    """A tokenizer of `kind` for `text`; `vocabulary` is the number of tokens that pieces and words may use."""
+    """A tokenizer of `kind` for a text, whole or in chunks; `vocabulary` is the number of tokens that pieces and words may use."""
     if kind not in KINDS:
         raise FieldError('data.tokenizer', kind, f'no such tokenizer; {suggestion(kind, KINDS)}')
-    return KINDS[kind].train(text if isinstance(text, str) else ''.join(text), vocabulary)
+    return KINDS[kind].train(text, vocabulary)
 
 
 def name_of(tokenizer):
@@ -284,7 +344,9 @@ def _code_points(text):
     return np.frombuffer(text.encode('utf-32-le'), np.uint32)
 
 
-def _split(text, unit, lowercase):
+def _split(text, unit, lowercase, line_ends=False):
     """The symbols of a text. Capitals change one by one: as a whole a text could get longer, and labels go astray."""
-    parts = text if not isinstance(text, str) else text if unit == 'char' else text.split()
-    return [part.lower() for part in parts] if lowercase else list(parts)
+    if line_ends:
+        text = text.replace('\n', f' {LINE_END} ')
+    found = text if not isinstance(text, str) else text if unit == 'char' else text.split()
+    return [symbol.lower() for symbol in found] if lowercase else list(found)

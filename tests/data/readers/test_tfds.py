@@ -264,7 +264,7 @@ def test_labels_that_a_set_does_not_have_are_refused(sets, name, task, reason, t
     assert str(caught.value).startswith(f"data.source='tfds:{sets[name]}': {reason}")
 
 
-@pytest.mark.parametrize('read', [tfds.tfds_text, functools.partial(tfds.tfds_examples, task='classification',
+@pytest.mark.parametrize('read', [tfds.tfds_texts, functools.partial(tfds.tfds_examples, task='classification',
                                                                          held_out=None)], ids=['text', 'labels'])
 def test_an_unknown_tfds_set_is_refused_with_the_place_to_look(sets, read, tmp_path):
     with pytest.raises(FieldError) as caught:
