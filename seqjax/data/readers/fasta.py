@@ -57,7 +57,7 @@ class Companion:
 def companions(options):
     """The label file and the mask file that the config names."""
     named = ('data.label_file', options.label_file, 'labels'), ('data.mask_file', options.mask_file, 'mask')
-    return [Companion(File(path, options.on_error, field), what) for field, path, what in named if path]
+    return [Companion(File(path, options.on_error, field, options.encoding), what) for field, path, what in named if path]
 
 
 def read_fasta(file, options, beside=()):

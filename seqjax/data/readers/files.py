@@ -22,7 +22,7 @@ from seqjax.data.readers.examples import SPLITS, Example, Examples
 from seqjax.data.readers.fasta import companions, read_fasta
 from seqjax.data.readers.folder import read_folder
 from seqjax.data.readers.json_lines import read_jsonl
-from seqjax.data.readers.lines import File, Malformed, plural, sound
+from seqjax.data.readers.lines import File, Malformed, check_encoding, plural, sound
 from seqjax.data.readers.parallel_text import ParallelFiles, parallel_paths
 from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tables import read_csv, read_tsv
@@ -77,6 +77,7 @@ def read_examples(path_pattern, task, options):
     """
     if options.on_error not in ('stop', 'skip'):
         raise FieldError('data.on_error', options.on_error, "must be 'stop' or 'skip'")
+    check_encoding(options.encoding)
     if parallel := _is_parallel(path_pattern, task, options):
         if options.format not in ('', 'text', 'parallel'):
             raise FieldError('data.format', options.format, f'{path_pattern} has languages in braces, which is for parallel '
@@ -203,7 +204,8 @@ def _format(path, task, options):
         raise refuse(f'has no folder with images ({", ".join(SUFFIXES)}); make one for every class')
     if TASKS[task].takes() not in FORMATS[name].kinds:
         answers = 'translations' if TASKS[task].takes() == 'pairs' else f'labels for {task}'
-        raise refuse(f'the format {name} has no {answers}; those that have are: {carrying}')
+        raise refuse(f'the format {name} has no {answers}; those that have are: {carrying}'
+                     + ('' if options.format or directory else '; name that of the file in config.data.format'))
     _check_fields(path, name, options)
     if ',' in options.input_column and TASKS[task].target not in ('class', 'number'):
         raise FieldError('data.input_column', options.input_column, 'two texts a row are for classification and regression, '
@@ -237,9 +239,9 @@ def _check_companions(path, task, options):
 def _file(path, name, options, beside):
     """(File, its records)."""
     if name == 'parallel':
-        files = ParallelFiles(path, options.on_error)
+        files = ParallelFiles(path, options.on_error, options.encoding)
         return files, files.records()
-    file = File(path, options.on_error)
+    file = File(path, options.on_error, encoding=options.encoding)
     return file, read_fasta(file, options, beside) if name == 'fasta' else FORMATS[name].read(file, options)
 
 

@@ -21,7 +21,7 @@ def read_folder(path, options):
     for name in classes:
         if f'{name}.gz' in classes:
             raise FieldError('data.source', f'file:{path}', f'has {name} and {name}.gz; leave one')
-    files = {File(os.path.join(path, name), options.on_error): label for name, label in classes.items()}
+    files = {File(os.path.join(path, name), options.on_error, encoding=options.encoding): label for name, label in classes.items()}
     others = [name for name in names if name not in classes]
     note = f'{plural(len(others), "other file")} in the folder: {", ".join(others)}' if others else ''
     return [(file, _records(file, label)) for file, label in files.items()], note

@@ -24,11 +24,11 @@ class File:
     """One file while it is read.
 
     path: as the user wrote it; '~' is expanded here. field: the field of the config that names it. on_error: at a malformed
-    line, 'stop' or 'skip'. left_out: {what: number of lines} that are no part of a record. skipped: {reason: their lines}.
+    line, 'stop' or 'skip'. encoding: of its characters. left_out: {what: number of lines} that are no part of a record. skipped: {reason: their lines}.
     """
 
-    def __init__(self, path, on_error, field='data.source'):
-        self.path, self.on_error, self.field = path, on_error, field
+    def __init__(self, path, on_error, field='data.source', encoding='utf-8'):
+        self.path, self.on_error, self.field, self.encoding = path, on_error, field, encoding
         self.left_out = collections.Counter()
         self.skipped = collections.defaultdict(list)
 
@@ -59,7 +59,7 @@ class File:
         try:
             with self._open() as file:
                 for number, line in enumerate(_pieces(file), 1):
-                    yield number, _text(number, line)
+                    yield number, _text(number, line, self.encoding)
         except FileNotFoundError:
             raise self.missing() from None
         except IsADirectoryError:
@@ -109,6 +109,17 @@ def sound(item):
     return item
 
 
+def check_encoding(encoding):
+    """Refuses an encoding that files of lines cannot have."""
+    try:
+        sound = '\n'.encode(encoding) == b'\n'
+    except LookupError:
+        sound = False
+    if not sound:
+        raise FieldError('data.encoding', encoding, "is no encoding in which a line end is one byte; write 'utf-8', 'latin-1' or "
+                         "'cp1252', or convert the file first")
+
+
 def with_end(lines):
     """The lines and (None, None), for records that end where the next begins."""
     yield from lines
@@ -131,14 +142,14 @@ def _pieces(file):
         yield None
 
 
-def _text(number, line):
+def _text(number, line, encoding):
     if line is None:
         return Malformed(_TOO_LONG)
     content = line.rstrip(b'\n').removesuffix(b'\r')
     try:
-        text = content.decode('utf-8')
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        return Malformed('is not UTF-8', f'byte {error.start + 1} is 0x{content[error.start]:02x}')
+        return Malformed(f'is not {"UTF-8" if encoding == "utf-8" else encoding}', f'byte {error.start + 1} is 0x{content[error.start]:02x}')
     if number == 1:
         text = text.removeprefix('\ufeff')  # the byte order mark of some editors
     if '\0' in text:

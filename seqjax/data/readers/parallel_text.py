@@ -18,8 +18,8 @@ _BRACES = re.compile(r'([^{}]*) (?: \{([^{}]*)\} ([^{}]*) )? \{([^{}]*)\} ([^{}]
 class ParallelFiles:
     """Two files that are read side by side, in the place of the one `File` that other formats have."""
 
-    def __init__(self, paths, on_error):
-        self.source, self.target = (File(path, on_error) for path in paths)
+    def __init__(self, paths, on_error, encoding='utf-8'):
+        self.source, self.target = (File(path, on_error, encoding=encoding) for path in paths)
 
     def records(self):
         """(number, Record) of every pair of lines. A line that cannot be used is refused in the name of its own file."""

@@ -22,7 +22,7 @@ from seqjax.errors import UserError
 VERSION = 1          # of all entries: those of another are not read
 BLOCK = 1 << 16      # bytes
 BLOCKS = 64          # of a file that are verified when it is opened, evenly spread; of a small file all
-READS = 1024         # slices of a mapped file after which its pages are given back
+READS = 256          # slices of a mapped file after which its pages are given back
 
 
 class Tokens:

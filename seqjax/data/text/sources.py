@@ -21,6 +21,7 @@ import zlib
 
 from seqjax.data.readers.examples import SPLITS, Text
 from seqjax.data.readers.files import expand
+from seqjax.data.readers.lines import check_encoding
 from seqjax.data.readers.tfds import tfds_texts
 from seqjax.data.sources import OF_TEXT, SOURCES, names_of
 from seqjax.data.text.cache import remembered
@@ -94,7 +95,7 @@ def open_text(source: str, *, held_out: float = 0.1, directory: str = '', column
         whole = dataclasses.asdict(made) if isinstance(made, Text) else {'': made}
         streams, manifest = {split: functools.partial(_chunks, text) for split, text in whole.items()}, None
     elif kind == 'file' and name:
-        _check_encoding(encoding)
+        check_encoding(encoding)
         paths = [pathlib.Path(path).expanduser() for path in expand(name)]
         read = [functools.partial(_file_text, source, path, encoding) for path in paths]
         streams = dict(zip(SPLITS, read)) if len(read) > 1 else {'': read[0]}
@@ -140,16 +141,6 @@ def _manifest(paths):
 
 def _chunks(text):
     return (text[start:start + CHUNK] for start in range(0, len(text), CHUNK))
-
-
-def _check_encoding(encoding):
-    try:
-        sound = '\n'.encode(encoding) == b'\n'
-    except LookupError:
-        sound = False
-    if not sound:
-        raise FieldError('data.encoding', encoding, "is no encoding in which a line end is one byte; write 'utf-8', 'latin-1' or "
-                         "'cp1252', or convert the file first")
 
 
 def _file_text(source, path, encoding):

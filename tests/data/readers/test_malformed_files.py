@@ -29,7 +29,7 @@ def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
         format='', input_column='', target_column='', split_column='', label_file='', mask_file='', held_out=0.3,
-        on_error='stop', split_seed=0), **changes})
+        on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 
 def read(directory, name, content, task='classification', **changes):
@@ -124,8 +124,9 @@ TEXT = [
     ('sequenceless.fasta', b'>a LABEL=x\n>b LABEL=y\nACD\n', f'line 1: the input is empty{FIX}'),
     ('latin.fasta', b'>a LABEL=x\nACD\n>b LABEL=y\nACD\n\xe9\nAC\n\0\n',
      f'line 5: is not UTF-8: byte 1 is 0xe9{FIX}'),
-    ('notes.txt', b'a\nb\n', f'the format text has no labels for classification; those that have are: {FORMATS}'),
-    ('notes.conllu', WORD, f'the format conllu has no labels for classification; those that have are: {FORMATS}'),
+    ('notes.txt', b'a\nb\n', f'the format text has no labels for classification; those that have are: {FORMATS}; name that of the file in config.data.format'),
+    ('notes.conllu', WORD, f'the format conllu has no labels for classification; those that have are: {FORMATS}; name that of the file in '
+     'config.data.format'),
     ('notes.xyz', b'a\n', f"the suffix '.xyz' belongs to no format; set config.data.format to one of: {FORMATS}"),
     ('single.tsv', b'a\tpos\nb\tneg\n',
      'nothing can be held out of a training part of 2: one of every label must stay in it; give a validation part'),

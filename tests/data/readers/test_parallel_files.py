@@ -22,7 +22,7 @@ def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
         format='', input_column='', target_column='', split_column='', label_file='', mask_file='', held_out=0.3,
-        on_error='stop', split_seed=0), **changes})
+        on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 
 def read(directory, pattern, files, **changes):
