@@ -63,7 +63,10 @@ class Projection(nn.Module):
     def __call__(self, x):
         shape, made = (*x.shape[x.ndim - self.contract:], *self.features), tuple(self.axes[self.contract:])
         kernel = parameter(self, 'kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
-        y = multiply(x.astype(self.dtype), kernel, self.contract)
+        x = x.astype(self.dtype)
+        if x.ndim > self.contract:  # XLA's product of two arrays that are cut along the same mesh axes in other places has been wrong
+            x = ops.constrain(x, 'batch', ..., *self.axes[:self.contract])
+        y = multiply(x, kernel, self.contract)
         if self.bias:
             y += self.param('bias', partitioned(nn.initializers.zeros, made), tuple(self.features)).astype(self.dtype)
         return ops.constrain(y, 'batch', ..., *made) if y.ndim > len(made) else y

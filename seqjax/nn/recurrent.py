@@ -60,11 +60,11 @@ class RecurrentLayer(Regularisers):
         if train and self.weight_drop:
             weights['recurrent_kernel'] = self._dropped(weights['recurrent_kernel'], self.weight_drop)
         fresh = self._fresh_state(inputs.shape[0])
-        outputs, state = ops.recur(
-            self.cell, weights, inputs, fresh if state is None else state, lengths, reverse=self.reverse, segments=segments,
-            fresh=fresh, hold=self._hold(inputs.shape, train), state_mask=self._state_mask(inputs.shape[0], train),
-            unroll=self.unroll, checkpoint_every=self.checkpoint_every)
-        return ops.constrain(outputs.astype(self.dtype), 'batch', ..., 'hidden'), state
+        outputs, final = ops.recur(
+            self.cell, weights, ops.constrain(inputs, 'batch', ..., 'embed'), _by_rows(fresh if state is None else state), lengths,
+            reverse=self.reverse, segments=segments, fresh=fresh, hold=self._hold(inputs.shape, train),
+            state_mask=self._state_mask(inputs.shape[0], train), unroll=self.unroll, checkpoint_every=self.checkpoint_every)
+        return ops.constrain(outputs.astype(self.dtype), 'batch', ..., 'embed'), _by_rows(final)
 
     @nn.nowrap
     def summed_axes(self):
@@ -116,6 +116,11 @@ class RecurrentLayer(Regularisers):
 
     def _dropped(self, array, rate):
         return nn.Dropout(rate, deterministic=False)(array)
+
+
+def _by_rows(state):
+    """A state before or after the loop, and its gradient, on the devices of its rows; `Projection` has the reason."""
+    return tuple(ops.constrain(part, 'batch', 'embed', ...) for part in state)
 
 
 class Recurrent(Regularisers):
