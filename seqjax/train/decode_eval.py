@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from seqjax import config as configs
-from seqjax import decode
+from seqjax import decode, metrics
 from seqjax.analysis.length_curve import plot_quality_by_length
 from seqjax.errors import FieldError
 from seqjax.metrics.translation import has_four_words, scores_by_length, translation_scores
@@ -36,10 +36,9 @@ class Decoded:
 
     @functools.cached_property
     def measured(self):
-        """The names of scores, of MEASURED."""
-        if has_four_words(text for split in ('validation', 'test') for text in self.dataset.texts(split)[1]):
-            return MEASURED
-        return tuple(name for name in MEASURED if name not in OF_FOUR_WORDS)
+        """The names of scores: of MEASURED, and of registered metrics that compare texts."""
+        four = has_four_words(text for split in ('validation', 'test') for text in self.dataset.texts(split)[1])
+        return (*(name for name in MEASURED if four or name not in OF_FOUR_WORDS), *_registered(['a'], ['a'], ['a']))
 
     def count(self, name):
         """How many pairs `measure` translates."""
@@ -55,7 +54,8 @@ class Decoded:
         scores = translation_scores(answers, references)
         for left_out in set(MEASURED).difference(self.measured):
             del scores[left_out], scores[f'signature/{left_out}']
-        return Written(name, self.method, scores, sources, references, answers, [len(row) - 1 for row in rows])
+        return Written(name, self.method, scores, sources, references, answers, [len(row) - 1 for row in rows],
+                       _registered(sources, answers, references))
 
     def _part(self, name):
         """(split, which of its pairs)"""
@@ -72,7 +72,10 @@ class Decoded:
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The answers to a split, what they are compared with, and their scores. lengths: source tokens, the end not counted."""
+    """The answers to a split, what they are compared with, and their scores. lengths: source tokens, the end not counted.
+
+    own: scores by registered metrics.
+    """
 
     name: str
     method: Any
@@ -81,11 +84,13 @@ class Written:
     references: list
     answers: list
     lengths: list
+    own: dict = dataclasses.field(default_factory=dict)
 
     @property
     def numbers(self):
         """{'eval/bleu': ..., ...}"""
-        return {f'{self.name}/{metric}': self.scores[metric] for metric in MEASURED if metric in self.scores}
+        ours = {metric: self.scores[metric] for metric in MEASURED if metric in self.scores}
+        return {f'{self.name}/{metric}': score for metric, score in {**ours, **self.own}.items()}
 
     def keep(self, run, step):
         """Writes texts, scores and a picture to the directory of a run, and returns their names. step: of the parameters."""
@@ -97,10 +102,15 @@ class Written:
             for source, reference, answer in zip(self.sources, self.references, self.answers)))
         curve = scores_by_length(self.lengths, self.answers, self.references, metric=metric)
         run.write(f'{split}_scores.json', json.dumps(dict(
-            step=step, **jsonable(self.scores), search=dict(method=type(self.method).__name__, **dataclasses.asdict(self.method)),
+            step=step, **jsonable({**self.scores, **self.own}), search=dict(method=type(self.method).__name__, **dataclasses.asdict(self.method)),
             by_length=[dict(zip(('from', 'to', 'sentences', metric), row)) for row in curve]), indent=2) + '\n')
         plot_quality_by_length({split: curve}, run.path / f'{split}_by_length.png', SHOWN[metric])
         return [f'{split}_{name}' for name in ('translations.jsonl', 'scores.json', 'by_length.png')]
+
+
+def _registered(sources, hypotheses, references):
+    """{name: score} by `metrics.METRICS`."""
+    return metrics.measure(dict(sources=sources, hypotheses=hypotheses, references=references))
 
 
 def make_decoded(config, dataset):

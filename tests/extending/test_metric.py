@@ -14,6 +14,7 @@ from seqjax import metrics
 from seqjax.errors import FieldError
 from seqjax.models import build
 from seqjax.tasks import Classification
+from seqjax.train.decode_eval import Decoded
 
 ROOT = pathlib.Path(__file__).parents[2]
 FILE = pathlib.Path(__file__).with_name('calibration_metric.py')
@@ -62,6 +63,22 @@ def test_metrics_are_measured_where_all_their_arguments_are(registered):
     assert metrics.measure(dict(loss=1.0)) == {}
     with pytest.raises(FieldError, match="metric='spread': is registered already"):
         metrics.register('spread')(lambda loss: loss)
+
+
+def test_translations_are_scored_by_it_too(registered, monkeypatch):
+    class Pairs:
+        rows = dict(validation=[dict(inputs=[1, 2, 3])] * 2)
+        texts = lambda self, split: (['eins zwei', 'drei'], ['one two', 'three'])
+
+    @metrics.register('words_apart')
+    def words_apart(hypotheses, references):
+        return sum(len(h.split()) != len(r.split()) for h, r in zip(hypotheses, references))
+
+    monkeypatch.setattr(Decoded, 'texts', lambda *_: ['one one one', 'three'])
+    decoded = Decoded(Pairs(), None, None, 2)
+    written = decoded.measure(None, None, 'eval')
+    assert written.numbers['eval/words_apart'] == 1 and written.numbers['eval/exact_match'] == 0.5
+    assert 'words_apart' in decoded.measured
 
 
 def test_launched_as_an_experiment_evaluations_report_it(tmp_path):
