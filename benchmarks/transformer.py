@@ -34,7 +34,6 @@ import optax
 import torch
 import transformers
 
-from seqjax import config as configs
 from seqjax import decode, models, parallel, tasks
 from seqjax.train import create_state, make_optimizer, make_train_step
 
@@ -55,10 +54,8 @@ def seqjax_model(T, fields):
 
 def seqjax_training(batch, T, fields):
     task = tasks.LanguageModel(seqjax_model(T, fields))
-    options = configs.defaults('gpt').optimizer
-    options.update(name='adamw', b1=BETAS[0], b2=BETAS[1], weight_decay=DECAY, clip_norm=CLIP)
     schedule = optax.constant_schedule(RATE)
-    optimizer = make_optimizer(options, schedule)
+    optimizer = make_optimizer('adamw', schedule, b1=BETAS[0], b2=BETAS[1], weight_decay=DECAY, clip_norm=CLIP)
     state = jax.jit(functools.partial(create_state, task, optimizer))(jax.random.key(0), batch)
     step = jax.jit(make_train_step(task, optimizer, schedule, seed=0), donate_argnums=0)
 

@@ -47,9 +47,7 @@ def average_checkpoints(config, workdir, last):
         writing = final.with_name(f'.{final.name}.writing')
         shutil.rmtree(writing, ignore_errors=True)
         _write(RunDirectory(writing), run, checkpoints, steps, sources)
-        files.sync_folder(writing)
-        writing.rename(final)
-        files.sync_folder(final.parent)
+        files.commit_directory(writing, final)
     return final, steps
 
 

@@ -116,7 +116,7 @@ def _parameters(parameters, strategy):
 def _memory(config, task, parameters, strategy):
     """{what: bytes on one device} of what a training step holds from beginning to end."""
     trained, _ = freezing.split(parameters.abstract, parameters.frozen)
-    _, optimizer = configs.with_prefix('config', lambda: optimizer_of(config, task.model.width))
+    _, optimizer = configs.with_prefix('config.optimizer', lambda: optimizer_of(config, task.model.width))
     state = dict(parameters=parameters.abstract, gradients=trained, optimizer=jax.eval_shape(optimizer.init, trained),
                  **(dict(average=parameters.abstract) if config.optimizer.ema else {}))
     on_devices = placed(state, parameters.boxed, strategy)

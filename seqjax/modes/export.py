@@ -198,14 +198,8 @@ def _write(final, signature, contents):
             (writing / name).write_bytes(content)
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         (writing / SIGNATURE).write_text(json.dumps({**signature, 'files': hashes}, indent=2, ensure_ascii=False) + '\n', 'utf-8')
-        for path in writing.iterdir():
-            files.sync_file(path)
-        files.sync_folder(writing)
         read_exported(writing)
-        if final.exists():
-            final.rename(old)
-        writing.rename(final)
-        files.sync_folder(final.parent)
+        files.commit_directory(writing, final, old)
     except (OSError, UserError) as error:
         shutil.rmtree(writing, ignore_errors=True)
         kept = 'the earlier export is still there' if final.exists() else 'nothing was left behind'

@@ -36,9 +36,9 @@ def check(text, patterns, params):
     known = paths.parameter_paths(params)
     for pattern in paths.parse(text):
         if not paths.matches_any(known, pattern.removeprefix('!')):
-            raise FieldError('optimizer.freeze', pattern, f'matches no parameter; there are: {", ".join(known)}')
+            raise FieldError('freeze', pattern, f'matches no parameter; there are: {", ".join(known)}')
     if patterns and patterns[0].startswith('!'):
-        raise FieldError('optimizer.freeze', text, f'nothing is frozen that {patterns[0]!r} could take out; to train nothing '
+        raise FieldError('freeze', text, f'nothing is frozen that {patterns[0]!r} could take out; to train nothing '
                          f"else, write '*,{text}'")
     if known and all(is_frozen(path, patterns) for path in known):
-        raise FieldError('optimizer.freeze', text, 'freezes every parameter; nothing is left to train')
+        raise FieldError('freeze', text, 'freezes every parameter; nothing is left to train')

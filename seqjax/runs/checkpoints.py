@@ -186,11 +186,7 @@ def verify(path):
 def _commit(writing, final, manifest):
     (writing / 'manifest.json').write_text(manifest, 'utf-8')
     (writing / 'manifest.sha256').write_text(_manifest_line(writing / 'manifest.json'), 'ascii')
-    for path in sorted(writing.rglob('*')):
-        (files.sync_folder if path.is_dir() else files.sync_file)(path)
-    files.sync_folder(writing)
-    writing.rename(final)
-    files.sync_folder(final.parent)
+    files.commit_directory(writing, final)
 
 
 def _hash_files(directory):

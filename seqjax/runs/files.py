@@ -17,6 +17,20 @@ def write_atomically(path, text):
     sync_folder(path.parent)
 
 
+def commit_directory(writing, final, old=None):
+    """After this returns, `final` holds what was in `writing`, even if the power fails.
+
+    What was at `final` is moved to `old` where that is given; else nothing may be there.
+    """
+    for path in sorted(writing.rglob('*')):
+        (sync_folder if path.is_dir() else sync_file)(path)
+    sync_folder(writing)
+    if old is not None and final.exists():
+        final.rename(old)
+    writing.rename(final)
+    sync_folder(final.parent)
+
+
 def sync_file(path):
     with open(path, 'rb') as file:
         os.fsync(file.fileno())

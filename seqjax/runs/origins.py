@@ -14,7 +14,7 @@ from seqjax.data import LabelledCodec, PretrainedTokenizer, TextCodec
 from seqjax.data.text.codecs import FILE
 from seqjax.data.text.pretrained_tokenizer import BERT_MARKS
 from seqjax.errors import FieldError, UserError
-from seqjax.params import lora, paths
+from seqjax.params import low_rank, paths
 from seqjax.runs.checkpoints import Checkpoints, verify
 from seqjax.runs.directory import RunDirectory, runs_below
 
@@ -71,18 +71,18 @@ def _run(run, which, refuse, report):
         target = {f'{part}{path}': _at(saved[path], place) for path, place in wanted.items()}
         for path, place in wanted.items():
             target |= {f'{part}{side}': _at(saved[side], parallel.replicated(place.mesh))
-                       for side in lora.sides(path) if side in saved}
+                       for side in low_rank.sides(path) if side in saved}
         found = checkpoints.restore(step, target, part=True)
         found = {path.removeprefix(part): x for path, x in found.items()}
         return found if found.keys() == wanted.keys() else _merged(found, old.lora.alpha, wanted)
 
-    shapes = {path: x for path, x in saved.items() if not lora.is_adapter(path)}
+    shapes = {path: x for path, x in saved.items() if not low_rank.is_adapter(path)}
     return Origin(f'{run.path}, step {step}', shapes, fetch, run.read, old.model.to_dict())
 
 
 def _merged(arrays, alpha, layout):
     """What a run with LoRA has learned, as the parameters of one without."""
-    return jax.jit(lambda arrays: paths.by_path(lora.merge(arrays, alpha)), out_shardings=layout)(arrays)
+    return jax.jit(lambda arrays: paths.by_path(low_rank.merge(arrays, alpha)), out_shardings=layout)(arrays)
 
 
 def _at(x, place):

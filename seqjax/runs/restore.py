@@ -11,7 +11,7 @@ import numpy as np
 from seqjax import config as configs
 from seqjax import parallel
 from seqjax.errors import UserError
-from seqjax.params import lora, quantisation
+from seqjax.params import low_rank, quantisation
 from seqjax.runs.checkpoints import Checkpoints, verify
 from seqjax.runs.directory import RunDirectory, check_same_experiment
 from seqjax.runs.saved_model import SavedModel, saved_model
@@ -50,12 +50,12 @@ def restore_parameters(config: Any, saved: SavedModel, model: Any, checkpoints: 
     strategy = make_strategy(config)
     target = traverse_util.flatten_dict(placed({which: meta.unbox(boxed)}, boxed, strategy)[which], sep='/')
     for path in list(target):
-        for side in lora.sides(path):
+        for side in low_rank.sides(path):
             if (there := arrays.get(f'{which}/{side}')) is not None:
                 target[side] = jax.ShapeDtypeStruct(there['shape'], there['dtype'],
                                                     sharding=parallel.replicated(strategy.mesh))
     found = checkpoints.restore(step, {which: traverse_util.unflatten_dict(target, sep='/')}, part=True)[which]
-    params = lora.merge(found, saved.alpha) if any(map(lora.is_adapter, target)) else found
+    params = low_rank.merge(found, saved.alpha) if any(map(low_rank.is_adapter, target)) else found
     if not config.quantise.weights:
         return params
     summed = quantisation.find_summed_axes(lambda: saved.init(model))

@@ -11,7 +11,7 @@ from typing import Any
 from seqjax import config as configs
 from seqjax import data
 from seqjax.errors import FieldError
-from seqjax.params import lora, paths
+from seqjax.params import low_rank, paths
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.params.layer_layouts import in_layout_of
 from seqjax.runs.origins import open_origin
@@ -151,7 +151,7 @@ def _stuck(fresh, wanted, parameters):
 
 def _of_model(params):
     """{path: leaf} of the parameters that a model without LoRA has too."""
-    return {path: leaf for path, leaf in paths.by_path(params).items() if not lora.is_adapter(path)}
+    return {path: leaf for path, leaf in paths.by_path(params).items() if not low_rank.is_adapter(path)}
 
 
 def _listed(chosen, known):

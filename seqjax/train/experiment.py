@@ -15,7 +15,7 @@ from seqjax.params.paths import by_path
 from seqjax.runs.restore import make_strategy, placed
 from seqjax.runs.saved_model import describe_model, make_model
 from seqjax.train.decode_eval import make_decoded
-from seqjax.train.optimizers import make_optimizer
+from seqjax.train.optimizers import TUNABLE, make_optimizer
 from seqjax.train.parameters import make_parameters
 from seqjax.train.schedules import make_schedule
 from seqjax.train.state import create_state
@@ -89,7 +89,7 @@ def build(config, run, origin=None, report=lambda text: None):
     """
     strategy = make_strategy(config)
     check_batch(config, strategy.mesh)
-    configs.with_prefix('config', lambda: optimizer_of(config, width=1))  # any width: mistakes come before data is read
+    configs.with_prefix('config.optimizer', lambda: optimizer_of(config, width=1))  # any width: mistakes come before data is read
     report(f'reading {config.data.source}')
     dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
@@ -98,7 +98,7 @@ def build(config, run, origin=None, report=lambda text: None):
         dataset.evaluation_batches(split=config.data.split, limit=_limit(config), **rows)))
     test = dataset.evaluation_batches(split='test', **rows) if 'test' in dataset.splits else None
     task = make_task(config, for_model=dataset.for_model(), for_task=dataset.for_task(), sample=dataset.sample()['inputs'])
-    schedule, optimizer = configs.with_prefix('config', lambda: optimizer_of(config, task.model.width))
+    schedule, optimizer = configs.with_prefix('config.optimizer', lambda: optimizer_of(config, task.model.width))
 
     parameters = make_parameters(config, task, dataset.sample())
     create = functools.partial(create_state, task, optimizer, batch=dataset.sample(), ema=config.optimizer.ema > 0,
@@ -121,9 +121,10 @@ def make_task(config, *, for_model, for_task, sample):
 def optimizer_of(config, width):
     """(learning rate by step, optimizer) of a model of that width."""
     options = config.optimizer
+    read = {name: options[name] for name in ('clip_norm', 'clip_value', 'weight_decay', 'no_decay', 'rates', *TUNABLE)}
     schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=width,
                              warmup_steps=options.warmup_steps, final_rate=options.final_rate)
-    return schedule, make_optimizer(options, schedule)
+    return schedule, make_optimizer(options.name, schedule, **read)
 
 
 def _limit(config):

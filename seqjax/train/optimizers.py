@@ -7,6 +7,7 @@ not trained never get here: see `freezing`.
 import fnmatch
 import inspect
 import math
+from typing import Any
 
 import optax
 import optax.contrib
@@ -20,7 +21,7 @@ _NEED_MORE = {'lbfgs', 'polyak_sgd', 'noisy_sgd', 'dpsgd', 'optimistic_adam', 'm
               'galore',
               'schedule_free', 'schedule_free_adamw', 'schedule_free_sgd',
               'rprop', 'sm3'}
-_TUNABLE = ('b1', 'b2', 'eps', 'momentum')
+TUNABLE = ('b1', 'b2', 'eps', 'momentum')
 
 
 def available():
@@ -37,54 +38,67 @@ def available():
     return found
 
 
-def make_optimizer(options, schedule):
-    """The optax transformation that `config.optimizer` describes, for a learning rate `schedule`.
+def make_optimizer(name: str = 'adamw', learning_rate: Any = 1e-3, *, clip_norm: float = 0.0, clip_value: float = 0.0,
+                   weight_decay: float = 0.0, no_decay: str = '*bias,*scale', rates: str = '',
+                   **tuned: float | None) -> optax.GradientTransformation:
+    """The optax transformation that `name` names.
+
+        make_optimizer('adamw', make_schedule('cosine', 1e-3, steps=1000), weight_decay=0.1, b2=0.95, clip_norm=1.0)
 
     Order: clip each value, clip the global norm, the named optimizer, the factors of parts with a rate of their own.
+
+    Args:
+        name: any optimizer of optax that a learning rate makes complete. learning_rate: a number or a schedule.
+        clip_norm, clip_value: gradient clipping by global norm and by value; 0: off.
+        weight_decay: 0: off, whatever optax would choose. no_decay: patterns of the parameters that are spared.
+        rates: factors of the learning rate for parts, 'embedding/*=0.1,output/*=2'.
+        tuned: b1, b2, eps and momentum; None: what optax chooses.
     """
     chain = []
-    if options.clip_value:
-        chain.append(optax.clip(options.clip_value))
-    if options.clip_norm:
-        chain.append(optax.clip_by_global_norm(options.clip_norm))
-    chain.append(_named(options, schedule))
-    if options.rates:
-        chain.append(_scale_parts(_parse_rates(options.rates)))
+    if clip_value:
+        chain.append(optax.clip(clip_value))
+    if clip_norm:
+        chain.append(optax.clip_by_global_norm(clip_norm))
+    chain.append(_named(name, learning_rate, weight_decay, no_decay, tuned))
+    if rates:
+        chain.append(_scale_parts(_parse_rates(rates)))
     return optax.chain(*chain)
 
 
-def check_rates(options, params):
+def check_rates(rates: str, params: Any) -> None:
     """Every pattern of `rates` must name a parameter, or the user has misspelt one."""
     paths = parameter_paths(params)
-    for pattern, _ in _parse_rates(options.rates):
+    for pattern, _ in _parse_rates(rates):
         if not matches_any(paths, pattern):
-            raise FieldError('optimizer.rates', pattern, f'matches no parameter; there are: {", ".join(paths)}')
+            raise FieldError('rates', pattern, f'matches no parameter; there are: {", ".join(paths)}')
 
 
-def _named(options, schedule):
+def _named(optimizer, learning_rate, weight_decay, no_decay, tuned):
     offered = available()
-    if options.name not in offered:
-        raise FieldError('optimizer.name', options.name, f'no such optimizer; {suggestion(options.name, offered)}')
-    function = offered[options.name]
+    if optimizer not in offered:
+        raise FieldError('name', optimizer, f'no such optimizer; {suggestion(optimizer, offered)}')
+    function = offered[optimizer]
     accepted = inspect.signature(function).parameters
-    chosen = {name: options[name] for name in _TUNABLE if options[name] is not None}
+    for name in tuned:
+        if name not in TUNABLE:
+            raise TypeError(f'make_optimizer() has no argument {name!r}; {suggestion(name, TUNABLE)}')
+    chosen = {name: tuned[name] for name in TUNABLE if tuned.get(name) is not None}
     for name in chosen:
         if name not in accepted:
-            raise FieldError(f'optimizer.{name}', chosen[name], f"'{options.name}' does not take it; set it to none")
-    if options.weight_decay:
+            raise FieldError(name, chosen[name], f"'{optimizer}' does not take it; set it to none")
+    if weight_decay:
         if 'weight_decay' not in accepted:
-            raise FieldError('optimizer.weight_decay', options.weight_decay,
-                             f"'{options.name}' has no weight decay; set it to 0, or use 'adamw'")
-        chosen['weight_decay'] = options.weight_decay
+            raise FieldError('weight_decay', weight_decay, f"'{optimizer}' has no weight decay; set it to 0, or use 'adamw'")
+        chosen['weight_decay'] = weight_decay
         mask = next((name for name in ('mask', 'weight_decay_mask') if name in accepted), None)
-        spared = parse(options.no_decay)
+        spared = parse(no_decay)
         if mask:
             chosen[mask] = lambda params: map_paths(lambda path, _: not matches(path, spared), params)
         elif spared:
-            raise FieldError('optimizer.no_decay', options.no_decay, f"'{options.name}' decays all parameters; set it to ''")
+            raise FieldError('no_decay', no_decay, f"'{optimizer}' decays all parameters; set it to ''")
     elif 'weight_decay' in accepted:
         chosen['weight_decay'] = 0.0  # what the config says, not what optax would choose
-    return function(learning_rate=schedule, **chosen)
+    return function(learning_rate=learning_rate, **chosen)
 
 
 def _scale_parts(rates):
@@ -106,8 +120,8 @@ def _parse_rates(text):
         except ValueError:
             pattern = ''
         if not pattern:
-            raise FieldError('optimizer.rates', text, "write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'")
+            raise FieldError('rates', text, "write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'")
         if not 0 < rates[-1][1] < math.inf:
-            raise FieldError('optimizer.rates', text, f'{factor} must be a positive number; to train a part not at all, name it '
+            raise FieldError('rates', text, f'{factor} must be a positive number; to train a part not at all, name it '
                              'in optimizer.freeze')
     return rates

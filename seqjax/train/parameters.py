@@ -8,7 +8,7 @@ from flax.core import meta
 import jax
 
 from seqjax import config as configs
-from seqjax.params import freezing, lora, paths, quantisation
+from seqjax.params import freezing, low_rank, paths, quantisation
 from seqjax.train import optimizers
 
 
@@ -17,7 +17,7 @@ class Parameters:
     """How the parameters of a run are made and used.
 
     boxed: their shapes, dtypes and named axes. frozen: patterns over the paths of those that are not trained, see
-    `freezing`. adapters: a `lora.LoRA`, or None. rounded: writes those that the model computes with in 8 bits, see
+    `freezing`. adapters: a `low_rank.LoRA`, or None. rounded: writes those that the model computes with in 8 bits, see
     `quantisation`, or does nothing.
     """
 
@@ -53,16 +53,20 @@ class Parameters:
 
 def make_parameters(config, task, sample):
     """The Parameters of `task`, as the config says. sample: a batch of one row, whatever its length. Computes nothing."""
-    variables, projections = lora.find_projections(lambda: task.init(jax.random.key(0), sample))
-    boxed, frozen = variables['params'], tuple(paths.parse(config.optimizer.freeze))
-    adapters = configs.with_prefix('config', lambda: lora.make_lora(config.lora, meta.unbox(boxed), projections))
-    if adapters:
-        boxed, frozen = adapters.add_axes(boxed), (*lora.FROZEN, *frozen)
+    init, options = (lambda: task.init(jax.random.key(0), sample)), config.lora
+    frozen, adapters = tuple(paths.parse(config.optimizer.freeze)), None
+    if options.rank:
+        variables, projections = low_rank.find_projections(init)
+        adapters = configs.with_prefix('config.lora', lambda: low_rank.adapters_of(
+            meta.unbox(variables['params']), projections, options.rank, options.alpha, options.targets))
+        boxed, frozen = adapters.add_axes(variables['params']), (*low_rank.FROZEN, *frozen)
+    else:
+        boxed = jax.eval_shape(init)['params']
     made = Parameters(functools.partial(task.plain_init, batch=sample), boxed, frozen, adapters)
     if config.quantise.weights:
-        summed = quantisation.find_summed_axes(lambda: task.init(jax.random.key(0), sample))
+        summed = quantisation.find_summed_axes(init)
         rounded = functools.partial(quantisation.with_eight_bits, summed=summed, **config.quantise)
         made = dataclasses.replace(made, rounded=jax.jit(rounded))
-    configs.with_prefix('config', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
-    configs.with_prefix('config', lambda: optimizers.check_rates(config.optimizer, made.abstract))
+    configs.with_prefix('config.optimizer', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
+    configs.with_prefix('config.optimizer', lambda: optimizers.check_rates(config.optimizer.rates, made.abstract))
     return made

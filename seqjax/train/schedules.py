@@ -16,11 +16,11 @@ def make_schedule(name, learning_rate, *, steps, warmup_steps=0, final_rate=0.0,
     noam: see `noam`; `learning_rate` is a factor, 1 in the paper.
     """
     if name not in SCHEDULES:
-        raise FieldError('optimizer.schedule', name, f'no such schedule; {suggestion(name, SCHEDULES)}')
+        raise FieldError('schedule', name, f'no such schedule; {suggestion(name, SCHEDULES)}')
     if name == 'noam':
         return noam(width, warmup_steps, learning_rate)
     if warmup_steps >= steps and name != 'constant':
-        raise FieldError('optimizer.warmup_steps', warmup_steps, f'must be less than train.steps={steps}')
+        raise FieldError('warmup_steps', warmup_steps, f'must be less than train.steps={steps}')
     fall = steps - warmup_steps
     after = {'constant': lambda: optax.constant_schedule(learning_rate),
              'linear': lambda: optax.linear_schedule(learning_rate, final_rate * learning_rate, fall),
@@ -35,7 +35,7 @@ def make_schedule(name, learning_rate, *, steps, warmup_steps=0, final_rate=0.0,
 def noam(width, warmup_steps, factor=1.0):
     """factor * D^-0.5 * min(step^-0.5, step * warmup^-1.5), step = 1, 2, ...  Vaswani et al. 2017, equation 3."""
     if warmup_steps < 1:
-        raise FieldError('optimizer.warmup_steps', warmup_steps, "the 'noam' schedule needs at least 1")
+        raise FieldError('warmup_steps', warmup_steps, "the 'noam' schedule needs at least 1")
 
     def schedule(n):
         step = jnp.asarray(n + 1, jnp.float32)

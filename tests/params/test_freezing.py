@@ -6,7 +6,6 @@ import numpy as np
 import optax
 import pytest
 
-from seqjax import config as configs
 from seqjax import train
 from seqjax.errors import FieldError
 from seqjax.params import freezing, paths
@@ -43,11 +42,11 @@ def test_a_tree_is_taken_apart_and_put_together_again():
 
 
 @pytest.mark.parametrize('text, sentence', [
-    ('blok*', "optimizer.freeze='blok*': matches no parameter; there are: a/x, b"),
-    ('*,!c/*', "optimizer.freeze='!c/*': matches no parameter; there are: a/x, b"),
-    ('*', "optimizer.freeze='*': freezes every parameter; nothing is left to train"),
-    ('a/*,b', "optimizer.freeze='a/*,b': freezes every parameter; nothing is left to train"),
-    ('!b', "optimizer.freeze='!b': nothing is frozen that '!b' could take out; to train nothing else, write '*,!b'"),
+    ('blok*', "freeze='blok*': matches no parameter; there are: a/x, b"),
+    ('*,!c/*', "freeze='!c/*': matches no parameter; there are: a/x, b"),
+    ('*', "freeze='*': freezes every parameter; nothing is left to train"),
+    ('a/*,b', "freeze='a/*,b': freezes every parameter; nothing is left to train"),
+    ('!b', "freeze='!b': nothing is frozen that '!b' could take out; to train nothing else, write '*,!b'"),
 ])
 def test_what_can_only_be_a_mistake_is_refused(text, sentence):
     with pytest.raises(FieldError) as caught:
@@ -79,10 +78,8 @@ def start():
 
 def trained(task, params, frozen, **fields):
     """The state after three steps with everything that might move a parameter, and without clipping by others."""
-    options = configs.defaults('gpt').optimizer
-    options.update(dict(clip_norm=0.5, clip_value=0.3, **fields))
     schedule = optax.constant_schedule(0.1)
-    optimizer = make_optimizer(options, schedule)
+    optimizer = make_optimizer(learning_rate=schedule, clip_norm=0.5, clip_value=0.3, **fields)
     made = Parameters(lambda key: params, params, frozen, None)
     state = train.create_state(task, optimizer, jax.random.key(0), None, ema=True, parameters=made)
     step = jax.jit(make_train_step(task, optimizer, schedule, seed=0, ema=0.9, accumulate=2, frozen=frozen))

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqjax import config as configs
 from seqjax import interop, nn, train
 from seqjax.errors import FieldError
 from seqjax.modes.average import average_checkpoints
 from seqjax.modes.continue_text import generate_text
 from seqjax.modes.eval import evaluate
 from seqjax.params import paths
-from seqjax.params.lora import Axes, LoRA, find_projections, is_adapter, make_lora, merge
+from seqjax import params as trees
+from seqjax.params.low_rank import Axes, LoRA, is_adapter, lora, merge
 from seqjax.runs import Checkpoints, RunDirectory, load_model, transfer
 from tests.modes.test_averaging import arrays_of
 from tests.tiny import tiny_config, write_text
@@ -45,17 +45,11 @@ class Layer(linen.Module):
         return x + out(query + value), None
 
 
-def options(**fields):
-    found = configs.defaults('gpt').lora
-    found.update(dict(rank=2, alpha=3.0, targets='*kernel,matrix') | fields)
-    return found
-
-
 def toy(stacked=False, **fields):
     """(boxed parameters, LoRA) of a Toy."""
     init = lambda: Toy(stacked).init(jax.random.key(0), jnp.ones((1, D)))
-    variables, projections = find_projections(init)
-    return variables['params'], make_lora(options(**fields), meta.unbox(variables['params']), projections)
+    boxed = jax.eval_shape(init)['params']
+    return boxed, lora(meta.unbox(boxed), init=init, **{**dict(rank=2, alpha=3.0, targets='*kernel,matrix'), **fields})
 
 
 def random_like(tree, seed=0):
@@ -116,19 +110,42 @@ def test_it_starts_as_the_model_without_and_a_keeps_the_size_of_what_it_reads():
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(targets='*/qkv/kernel'), "lora.targets='*/qkv/kernel': matches no linear map of the model; there are: "
+    (dict(targets='*/qkv/kernel'), "targets='*/qkv/kernel': matches no linear map of the model; there are: "
      'layer/out/kernel, layer/query/kernel, layer/value/kernel, matrix'),
-    (dict(targets='matrix,vector'), "lora.targets='vector': matches no linear map of the model; there are: "
+    (dict(targets='matrix,vector'), "targets='vector': matches no linear map of the model; there are: "
      'layer/out/kernel, layer/query/kernel, layer/value/kernel, matrix'),
-    (dict(targets=''), "lora.targets='': matches no linear map of the model; there are: "
+    (dict(targets=''), "targets='': matches no linear map of the model; there are: "
      'layer/out/kernel, layer/query/kernel, layer/value/kernel, matrix'),
-    (dict(rank=6, targets='matrix'), 'lora.rank=6: is more than matrix has, which maps 6 numbers to 5; choose at most 5'),
+    (dict(rank=0), 'rank=0: must be at least 1'),
+    (dict(rank=6, targets='matrix'), 'rank=6: is more than matrix has, which maps 6 numbers to 5; choose at most 5'),
 ])
 def test_what_cannot_be_adapted_is_refused(fields, sentence):
     with pytest.raises(FieldError) as caught:
         toy(**fields)
     assert str(caught.value) == sentence
-    assert toy(rank=0, targets='x')[1] is None
+
+
+def test_a_model_of_ones_own_is_adapted_with_plain_arguments():
+    """As the page says: gradients of a and b alone lower the loss, and W is not touched."""
+    model, key = linen.Dense(3), jax.random.key(0)
+    x, y = jax.random.normal(key, (16, 4)), jnp.ones((16, 3))
+    tree = trees.unbox(model.init(key, x))['params']
+    adapters = trees.lora(tree, rank=2, targets='kernel')
+    tree = adapters.add(tree, key)
+    trained, frozen = trees.split(tree, trees.LORA_FROZEN)
+
+    def loss(trained):
+        return ((model.apply({'params': adapters.merge(trees.join(trained, frozen))}, x) - y) ** 2).mean()
+
+    before = loss(trained)
+    for _ in range(20):
+        trained = jax.tree.map(lambda w, g: w - 0.02 * g, trained, jax.grad(loss)(trained))
+    assert loss(trained) < 0.9 * before and len(jax.tree.leaves(trained)) == 2
+
+
+def test_unboxed_variables_are_plain_arrays():
+    v = trees.unbox(nn.LSTM(16).init(jax.random.key(0), jnp.ones((2, 3, 4))))
+    np.testing.assert_array_equal(v['params']['layer_0']['bias'] + 1, np.asarray(v['params']['layer_0']['bias']) + 1)
 
 
 # ------------------------------------------------------------------------------------------------ runs

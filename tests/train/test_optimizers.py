@@ -22,9 +22,7 @@ def standard_promotion():
 
 def make(**fields):
     """An optimizer with a constant rate, without clipping unless asked for."""
-    options = configs.defaults('gpt').optimizer
-    options.update(dict(dict(clip_norm=0.0), **fields))
-    return optimizers.make_optimizer(options, optax.constant_schedule(RATE))
+    return optimizers.make_optimizer(**{'learning_rate': optax.constant_schedule(RATE), **fields})
 
 
 def parameters(seed=0):
@@ -177,19 +175,19 @@ def test_own_rates_scale_updates_exactly_and_the_last_pattern_wins(name):
 # ------------------------------------------------------------------------------------------------ what is refused
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(name='adamm'), "optimizer.name='adamm': no such optimizer; did you mean 'adam'?"),
+    (dict(name='adamm'), "name='adamm': no such optimizer; did you mean 'adam'?"),
     (dict(name='sgd', weight_decay=0.1),
-     "optimizer.weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
+     "weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
     (dict(name='novograd', weight_decay=0.1),
-     "optimizer.no_decay='*bias,*scale': 'novograd' decays all parameters; set it to ''"),
-    (dict(name='adamw', momentum=0.9), "optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
-    (dict(name='sgd', b2=0.9), "optimizer.b2=0.9: 'sgd' does not take it; set it to none"),
-    (dict(rates='embedding'), "optimizer.rates='embedding': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    (dict(rates='embedding=x'), "optimizer.rates='embedding=x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    (dict(rates='=2'), "optimizer.rates='=2': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    (dict(rates='*=nan'), "optimizer.rates='*=nan': nan must be a positive number; to train a part not at all, name it in "
+     "no_decay='*bias,*scale': 'novograd' decays all parameters; set it to ''"),
+    (dict(name='adamw', momentum=0.9), "momentum=0.9: 'adamw' does not take it; set it to none"),
+    (dict(name='sgd', b2=0.9), "b2=0.9: 'sgd' does not take it; set it to none"),
+    (dict(rates='embedding'), "rates='embedding': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(rates='embedding=x'), "rates='embedding=x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(rates='=2'), "rates='=2': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(rates='*=nan'), "rates='*=nan': nan must be a positive number; to train a part not at all, name it in "
                           'optimizer.freeze'),
-    (dict(rates='*=0'), "optimizer.rates='*=0': 0 must be a positive number; to train a part not at all, name it in "
+    (dict(rates='*=0'), "rates='*=0': 0 must be a positive number; to train a part not at all, name it in "
                         'optimizer.freeze'),
 ])
 def test_an_optimizer_that_cannot_be_is_refused(fields, sentence):
@@ -199,12 +197,10 @@ def test_an_optimizer_that_cannot_be_is_refused(fields, sentence):
 
 
 def test_a_rate_of_a_part_that_does_not_exist_is_refused():
-    options = configs.defaults('gpt').optimizer
-    optimizers.check_rates(options, parameters())
-    options.rates = 'norm/*=2,blok*=2'
+    optimizers.check_rates('norm/*=2', parameters())
     with pytest.raises(FieldError) as caught:
-        optimizers.check_rates(options, parameters())
-    assert str(caught.value) == ("optimizer.rates='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
+        optimizers.check_rates('norm/*=2,blok*=2', parameters())
+    assert str(caught.value) == ("rates='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
                                  'embedding/table, norm/scale')
 
 

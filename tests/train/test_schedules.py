@@ -78,10 +78,10 @@ def test_a_schedule_works_under_jit(name):
 
 
 @pytest.mark.parametrize('name, warmup_steps, sentence', [
-    ('cosin', 0, "optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
-    ('linear', 50, 'optimizer.warmup_steps=50: must be less than train.steps=50'),
-    ('cosine', 51, 'optimizer.warmup_steps=51: must be less than train.steps=50'),
-    ('noam', 0, "optimizer.warmup_steps=0: the 'noam' schedule needs at least 1"),
+    ('cosin', 0, "schedule='cosin': no such schedule; did you mean 'cosine'?"),
+    ('linear', 50, 'warmup_steps=50: must be less than train.steps=50'),
+    ('cosine', 51, 'warmup_steps=51: must be less than train.steps=50'),
+    ('noam', 0, "warmup_steps=0: the 'noam' schedule needs at least 1"),
 ])
 def test_a_schedule_that_cannot_be_is_refused(name, warmup_steps, sentence):
     with pytest.raises(FieldError) as caught:

@@ -13,10 +13,11 @@ b starts at zero, so the model starts as the one without. a and b lie on the mes
 their product is made where W is, without communication.
 """
 
+from collections.abc import Callable
 import dataclasses
 import math
 import string
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flax import linen, traverse_util
 from flax.core import meta
@@ -45,7 +46,7 @@ class Axes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LoRA:
-    """Which kernels are adapted, {path: Axes}, and how; made by `make_lora`."""
+    """Which kernels are adapted, {path: Axes}, and how; made by `lora`."""
 
     rank: int
     alpha: float
@@ -99,28 +100,41 @@ def is_adapter(path):
     return path.endswith(sides(''))
 
 
-def make_lora(options, params, projections):
-    """The LoRA that `config.lora` describes, or None.
+def lora(params: Any, rank: int = 8, alpha: float = 16.0, targets: str = '*/query/kernel,*/value/kernel', *,
+         init: Callable[[], Any] | None = None) -> LoRA:
+    """LoRA for a tree of parameters, plain arrays or shapes.
 
-    params: shapes of the model's parameters; projections: what `find_projections` says of them.
+        adapters = params.lora(tree, rank=8, targets='*kernel', init=lambda: model.init(key, tokens))
+        tree = adapters.add(tree, key)                              # a and b beside every kernel that is adapted
+        model.apply({'params': adapters.merge(tree)}, tokens)       # W + (alpha / r) a b
+        trained, frozen = params.split(tree, params.LORA_FROZEN)    # a and b, and all the rest
+
+    Args:
+        targets: patterns over the paths of the kernels W. Those that match must be linear maps.
+        init: () -> variables of the model, to know which axes of a kernel of more than two are summed over, as in the
+            attention of seqjax; matrices are known without. Nothing of it is computed.
     """
-    if not options.rank:
-        return None
+    return adapters_of(params, find_projections(init)[1] if init else {}, rank, alpha, targets)
+
+
+def adapters_of(params: Any, projections: dict, rank: int, alpha: float, targets: str) -> LoRA:
+    """`lora` with what `find_projections` has found."""
+    if rank < 1:
+        raise FieldError('rank', rank, 'must be at least 1')
     shapes = {path: leaf.shape for path, leaf in paths.by_path(params).items()}
     able = {path: _axes(path, shape, projections.get(path)) for path, shape in shapes.items()}
     able = {path: axes for path, axes in able.items() if axes is not None}
-    patterns = paths.parse(options.targets)
+    patterns = paths.parse(targets)
     for pattern in patterns or ['']:
         if not paths.matches_any(able, pattern):
-            raise FieldError('lora.targets', pattern, 'matches no linear map of the model; there are: '
-                             f'{", ".join(able) or "none"}')
+            raise FieldError('targets', pattern, f'matches no linear map of the model; there are: {", ".join(able) or "none"}')
     adapted = {path: axes for path, axes in able.items() if paths.matches(path, patterns)}
     for path, axes in adapted.items():
         sides = math.prod(shapes[path][axes.stacked:axes.inputs]), math.prod(shapes[path][axes.inputs:])
-        if options.rank > min(sides):
-            raise FieldError('lora.rank', options.rank, f'is more than {path} has, which maps {sides[0]} numbers to '
-                             f'{sides[1]}; choose at most {min(sides)}')
-    return LoRA(options.rank, options.alpha, adapted)
+        if rank > min(sides):
+            raise FieldError('rank', rank, f'is more than {path} has, which maps {sides[0]} numbers to {sides[1]}; choose at '
+                             f'most {min(sides)}')
+    return LoRA(rank, alpha, adapted)
 
 
 def find_projections(init):
