@@ -25,6 +25,20 @@ def suggestion(word, known):
     return f"did you mean '{close[0]}'?" if close else f'choose one of: {", ".join(known)}'
 
 
+def check_at_least(holder, least, *fields):
+    """Fields of an object must not be smaller."""
+    for field in fields:
+        if getattr(holder, field) < least:
+            raise FieldError(field, getattr(holder, field), f'must be at least {least}')
+
+
+def check_rates(holder, *fields):
+    """Fields of an object must be probabilities that are less than 1."""
+    for field in fields:
+        if not 0 <= getattr(holder, field) < 1:
+            raise FieldError(field, getattr(holder, field), 'must be at least 0 and less than 1')
+
+
 def refuse_unused(model, field, unused, reason):
     """A field of a dataclass that nothing reads must have its default."""
     value, default = getattr(model, field), type(model).__dataclass_fields__[field].default

@@ -125,7 +125,7 @@ def serve(decoder: Any, prompts: Sequence, sampler: Any, *, key: jax.Array | Non
 def _sizes(model, lengths, most, rows, chunk, page_size, pages):
     longest = int((lengths + most).max())
     context = min(model.context_length or longest, longest)
-    if not getattr(model, 'pages', False):
+    if not getattr(model, 'rewinds', False):
         return Sizes(rows, chunk, context, 0, 1)
     of_row = -(-context // page_size)
     if 0 < pages < of_row:

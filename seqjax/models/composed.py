@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.models.language_model import check_at_least
+from seqjax.errors import FieldError, check_at_least
 
 
 class Composed(linen.Module, kw_only=True):
@@ -52,6 +52,9 @@ class Composed(linen.Module, kw_only=True):
     def make_stack(self, depth: int = 0, cross: bool = False, **options: Any) -> nn.Stack:
         """A stack of `depth` blocks, 0: the model's depth; with cross-attention or without."""
         block = self.decoder_block if cross else self.block
+        if block is None:
+            raise FieldError('decoder_block' if cross else 'block', None, 'is what this network consists of; pass an nn.Block, or take a '
+                             'family that makes its own: models.GPT, models.BERT, models.Transformer, ...')
         last = self.norm if getattr(block(parent=None), 'order', 'pre') == 'pre' else None
         return nn.Stack(block, depth or self.depth, last, self.scan, self.remat, **options)
 

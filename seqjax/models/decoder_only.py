@@ -56,13 +56,8 @@ class DecoderOnly(Composed, LanguageModel):
 
     @property
     def rewinds(self):
-        """Whether `rewind` can be: caches have a slot for every position, and the one matrix of linear attention has none."""
+        """Whether `rewind` and `paged_state` can be: caches have a slot for every position, as the matrix of linear attention has not."""
         return self.make_stack(parent=None).rewinds
-
-    @property
-    def pages(self):
-        """Whether its caches can be kept in pages: the one matrix of linear attention needs none."""
-        return self.rewinds
 
     @linen.nowrap
     def paged_state(self, batch_size, max_length, pages, page_size):

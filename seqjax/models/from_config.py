@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.errors import FieldError, refuse_unused, suggestion
+from seqjax.errors import FieldError, check_at_least, check_rates, refuse_unused, suggestion
 from seqjax.models.composed import Composed
-from seqjax.models.language_model import check_at_least
 
 ATTENTION = ('softmax', 'linear')
 
@@ -120,9 +119,7 @@ def check_transformer(model):
             raise FieldError(field, getattr(model, field), suggestion(getattr(model, field), known))
     if model.key_heads and model.heads % model.key_heads:
         raise FieldError('key_heads', model.key_heads, f'must divide heads={model.heads}')
-    for field in ('embedding_dropout', 'attention_dropout'):
-        if not 0 <= getattr(model, field) < 1:
-            raise FieldError(field, getattr(model, field), 'must be at least 0 and less than 1')
+    check_rates(model, 'embedding_dropout', 'attention_dropout')
     if model.positions == 'rotary' and model.head_width % 2:
         raise FieldError('head_width', model.head_width, 'must be even: rotary positions turn pairs')
     if model.positions == 'rotary' and not model.head_width and model.width // model.heads % 2:

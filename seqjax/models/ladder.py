@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.errors import FieldError
+from seqjax.errors import check_at_least
 
 
 class StepProjection(linen.Module):
@@ -60,46 +60,43 @@ class _Network(linen.Module):
         return StepProjection(self.vocabulary, self.steps, ('mlp', 'vocab'), self.dtype, name='output')(x)
 
 
-class PerStep(linen.Module):
+class _Rung(linen.Module, kw_only=True):
+    """What the two have in common."""
+
+    vocabulary: int
+    width: int = 256
+    depth: int = 1
+    dropout: float = 0.0
+    dtype: str = 'float32'
+
+    output_kinds = ('next_token',)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_at_least(self, 1, 'width', 'depth')
+
+    def run(self, tokens, steps, train):
+        return _Network(self.vocabulary, steps, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),
+                        name='network')(tokens, train=train)
+
+
+class PerStep(_Rung, kw_only=True):
     """tokens [B, T] -> logits [B, T, V], by the same network at every step.
 
     A row may hold several texts: without memory none can see another, and their `segments` make no difference.
     """
 
-    vocabulary: int
-    width: int = 256
-    depth: int = 1
-    dropout: float = 0.0
-    dtype: str = 'float32'
-
-    output_kinds = ('next_token',)
     packs = True
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_sizes(self)
 
     @linen.compact
     def __call__(self, tokens, *, segments=None, train=False):
-        return _Network(self.vocabulary, 1, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),
-                        name='network')(tokens, train=train)
+        return self.run(tokens, 1, train)
 
 
-class Unshared(linen.Module):
+class Unshared(_Rung, kw_only=True):
     """tokens [B, T] -> logits [B, T, V], by a network of its own at each of `context_length` steps."""
 
-    vocabulary: int
     context_length: int
-    width: int = 256
-    depth: int = 1
-    dropout: float = 0.0
-    dtype: str = 'float32'
-
-    output_kinds = ('next_token',)
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_sizes(self)
 
     @linen.compact
     def __call__(self, tokens, *, segments=None, train=False):
@@ -108,11 +105,4 @@ class Unshared(linen.Module):
                              'steps; give each text a row of its own')
         if tokens.shape[1] > self.context_length:
             raise ValueError(f'{tokens.shape[1]} tokens in a row, and weights for {self.context_length} steps')
-        return _Network(self.vocabulary, self.context_length, self.width, self.depth, self.dropout, jnp.dtype(self.dtype),
-                        name='network')(tokens, train=train)
-
-
-def _check_sizes(model):
-    for field in ('width', 'depth'):
-        if getattr(model, field) < 1:
-            raise FieldError(field, getattr(model, field), 'must be at least 1')
+        return self.run(tokens, self.context_length, train)

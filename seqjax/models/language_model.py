@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn
-from seqjax.errors import FieldError
 
 
 class LanguageModel(linen.Module):
@@ -51,10 +50,3 @@ class LanguageModel(linen.Module):
         """The output that `tie` asks for, in `setup`."""
         return None if self.tie else nn.Projection((self.vocabulary,), ('embed', 'vocab'), bias=bias, kernel_init=kernel_init,
                                                    dtype=jnp.dtype(self.dtype))
-
-
-def check_at_least(model: linen.Module, least: int, *fields: str) -> None:
-    """Refuses a model with fields that are smaller."""
-    for field in fields:
-        if getattr(model, field) < least:
-            raise FieldError(field, getattr(model, field), f'must be at least {least}')

@@ -7,7 +7,7 @@ from flax import linen
 import jax.numpy as jnp
 
 from seqjax import nn
-from seqjax.models.language_model import check_at_least
+from seqjax.errors import check_at_least
 from seqjax.models.stateful import StatefulLanguageModel
 
 

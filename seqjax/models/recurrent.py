@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.errors import FieldError
-from seqjax.models.language_model import LanguageModel, check_at_least
+from seqjax.errors import FieldError, check_at_least
+from seqjax.models.language_model import LanguageModel
 
 
 class RecurrentLanguageModel(nn.Regularisers, LanguageModel):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn
-from seqjax.models.language_model import check_at_least
+from seqjax.errors import check_at_least
 from seqjax.models.stateful import StatefulLanguageModel
 
 TINY = 1e-4  # embeddings start so small that every step of training changes them; a norm follows (Peng et al. 2023, section 3.4)

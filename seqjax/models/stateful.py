@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import nn, ops
-from seqjax.models.language_model import LanguageModel, check_at_least
+from seqjax.errors import check_at_least
+from seqjax.models.language_model import LanguageModel
 
 
 class StatefulLanguageModel(LanguageModel):

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, check_at_least
 from seqjax.nn.norms import layer_norm
 from seqjax.nn.projection import Projection, partitioned
 
@@ -29,9 +29,7 @@ class Convolution(nn.Module):
 
     def __post_init__(self):
         super().__post_init__()
-        for field in ('kernel_size', 'dilation'):
-            if getattr(self, field) < 1:
-                raise FieldError(field, getattr(self, field), 'must be at least 1')
+        check_at_least(self, 1, 'kernel_size', 'dilation')
 
     @nn.compact
     def __call__(self, x, segments=None):
@@ -81,9 +79,7 @@ class ConvolutionalEncoder(nn.Module):
 
     def __post_init__(self):
         super().__post_init__()
-        for field in ('width', 'depth', 'kernel_size'):
-            if getattr(self, field) < 1:
-                raise FieldError(field, getattr(self, field), 'must be at least 1')
+        check_at_least(self, 1, 'width', 'depth', 'kernel_size')
         if self.activation not in ACTIVATIONS:
             raise FieldError('activation', self.activation, f'choose one of: {", ".join(ACTIVATIONS)}')
 

@@ -4,7 +4,7 @@ from flax import linen as nn
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, check_at_least
 from seqjax.nn.projection import Projection, partitioned
 
 POOLINGS = ('last', 'mean', 'max', 'attention')
@@ -27,8 +27,7 @@ class Pooling(nn.Module):
         super().__post_init__()
         if self.kind not in POOLINGS:
             raise FieldError('pooling', self.kind, f'choose one of: {", ".join(POOLINGS)}')
-        if self.queries < 1:
-            raise FieldError('queries', self.queries, 'must be at least 1')
+        check_at_least(self, 1, 'queries')
 
     @nn.compact
     def __call__(self, outputs, last, lengths=None):

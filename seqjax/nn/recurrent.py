@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, check_at_least, check_rates
 from seqjax.nn.projection import Projection, parameter, partitioned
 
 MERGES = ('concat', 'mean', 'sum', 'project')
@@ -160,14 +160,11 @@ class Recurrent(Regularisers):
         if not isinstance(self.features, int) and self.num_layers not in (1, len(self.features)):
             reason = f'features={tuple(self.features)} are {len(self.features)} layers'
             raise FieldError('num_layers', self.num_layers, reason)
-        for field, least in (('num_layers', 1), ('unroll', 1), ('checkpoint_every', 0)):
-            if getattr(self, field) < least:
-                raise FieldError(field, getattr(self, field), f'must be at least {least}')
+        check_at_least(self, 1, 'num_layers', 'unroll')
+        check_at_least(self, 0, 'checkpoint_every')
         if min(self.widths, default=0) < 1:
             raise FieldError('features', self.features, 'every layer needs at least one hidden unit')
-        for field in ('dropout', 'recurrent_dropout', 'zoneout', 'weight_drop'):
-            if not 0 <= getattr(self, field) < 1:
-                raise FieldError(field, getattr(self, field), 'must be at least 0 and less than 1')
+        check_rates(self, 'dropout', 'recurrent_dropout', 'zoneout', 'weight_drop')
         for field in ('recurrent_dropout', 'weight_drop'):
             if getattr(self, field) and 'recurrent_kernel' not in cell.weight_shapes(1, 1):
                 raise FieldError(field, getattr(self, field), f'cell {self.cell!r} has no recurrent matrix of free weights')

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import ops
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, check_at_least
 from seqjax.nn.multi_head import Context
 
 ORDERS = ('pre', 'post')
@@ -18,9 +18,7 @@ ORDERS = ('pre', 'post')
 
 def check_sizes(model):
     """Refuses a width, a depth and heads that make no Transformer."""
-    for field in ('width', 'depth', 'heads'):
-        if getattr(model, field) < 1:
-            raise FieldError(field, getattr(model, field), 'must be at least 1')
+    check_at_least(model, 1, 'width', 'depth', 'heads')
     if not getattr(model, 'head_width', 0) and model.width % model.heads:
         fits = [n for n in range(1, model.width + 1) if model.width % n == 0 and n <= 4 * model.heads]
         raise FieldError('heads', model.heads, f'must divide width={model.width}; {", ".join(map(str, fits))} would')

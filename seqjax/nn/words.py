@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqjax import ops
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, check_rates
 from seqjax.nn.encoders import RecurrentEncoder
 from seqjax.nn.projection import Embedding, partitioned
 from seqjax.nn.recurrent import LSTM
@@ -114,8 +114,7 @@ class WordEmbedding(nn.Module):
         if self.table is not None and self.table.shape != (self.vocabulary, self.features):
             raise FieldError('table', self.table.shape, 'the word vectors do not have the shape (vocabulary, width) = '
                              f'{self.vocabulary, self.features}')
-        if not 0 <= self.word_dropout < 1:
-            raise FieldError('word_dropout', self.word_dropout, 'must be at least 0 and less than 1')
+        check_rates(self, 'word_dropout')
         if self.characters is not None:
             self._spelling(parent=None)  # refuses what cannot be
 
