@@ -151,7 +151,7 @@ def test_evaluation_with_another_search(copied, capsys):
     assert before.items() <= snapshot(workdir).items()  # what the run has measured stays
     assert found['eval/loss'] == pytest.approx(evaluations(workdir)[-1]['eval/loss'], rel=1e-5)
     lines, scores = kept(folder, 'validation'), json.loads((folder / 'validation_scores.json').read_text())
-    assert len(lines) == SPLITS['validation'] and scores['search']['beam'] == 3 and scores['step'] == step
+    assert len(lines) == SPLITS['validation'] and scores['search']['width'] == 3 and scores['step'] == step
     assert all(len(line['answer'].split()) <= 1 for line in lines) and found['eval/bleu'] == scores['bleu']
 
 
