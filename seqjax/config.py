@@ -54,7 +54,7 @@ def defaults(model: str, *, task: str = '', source: str = 'python') -> ConfigDic
     config.task = task
     kinds = _kinds(task, source)
     for section in SECTIONS:
-        config[section] = fields.defaults(OPTIONS[section], kinds.get(section, ())) if section in OPTIONS else ConfigDict(
+        config[section] = fields.defaults(options_of(section), kinds.get(section, ())) if section in OPTIONS else ConfigDict(
             dict(name=model, **with_prefix('config.model', lambda: models.fields(model))))
     config.data.source = source
     return config
@@ -76,7 +76,8 @@ def validate(config: ConfigDict) -> None:
     with_prefix('config.model', lambda: models.check_task(model.name, name, task.output_kind))
     kinds, run = _kinds(config.task, source), f'is for {name} on {source!r}'
     fields.check('config', RunOptions, (), {field: config[field] for field in config if field not in SECTIONS}, run)
-    for section, options in OPTIONS.items():
+    for section in OPTIONS:
+        options = options_of(section)
         fields.check(f'config.{section}', options, kinds.get(section, ()), config[section], run)
         for missing in fields.chosen(options, kinds.get(section, ())).keys() - config[section].keys():
             raise UserError(f'config.{section} has no field {missing!r}, and this run {run}; make its config with '
@@ -164,13 +165,20 @@ def task_of(config):
     return with_prefix('config', lambda: tasks.TASKS[task_name(config)])
 
 
+def options_of(section: str) -> type:
+    """The dataclass that declares the fields of a section: that of a room; `config.train` also has those that tasks own."""
+    owned = {name: task.options for name, task in tasks.TASKS.items()}
+    return fields.joined(TrainOptions, owned) if section == 'train' else OPTIONS[section]
+
+
 def _kinds(task, source):
     """{section: the kinds of its fields that a run has}, see `fields.field`."""
     name = task or data.default_task(source)
     if name not in tasks.TASKS:
         raise FieldError('config.task', task, f'no such task; {suggestion(task, tasks.TASKS)}')
     task, made = tasks.TASKS[name], data.SOURCES.get(source)
-    return dict(data=kinds_of_data(task.data, source, made), train=(*task.fields, task.data),
+    own = (found.name for found in dataclasses.fields(task.options))
+    return dict(data=kinds_of_data(task.data, source, made), train=(task.data, *own),
                 decode=() if made and made.endless else kinds_of_decoding(task))
 
 
@@ -179,7 +187,7 @@ def why_unknown(field, config):
     section, _, name = field.rpartition('.')
     if field in RENAMED:
         return f'config.{field}: is called config.{RENAMED[field]} now'
-    options = OPTIONS.get(section)
+    options = section in OPTIONS and options_of(section)
     if options and name in {found.name for found in dataclasses.fields(options)}:
         run = f'is for {task_name(config)} on {config.data.source!r}'
         return f'config.{field}: {fields.unknown(name, options, config[section], run)}'

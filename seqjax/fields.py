@@ -60,6 +60,20 @@ def field(default: Any, help: str, limit: Limit | None = None, *, of: Collection
     return dataclasses.field(default=default, metadata=dict(help=help, limit=limit, of=of, but=but, kind=kind))
 
 
+def joined(options: type, owned: Mapping[str, type]) -> type:
+    """The options of a room with those that others own, {owner: its options}: each of these is a kind of its own."""
+    here, more, owners = {found.name for found in dataclasses.fields(options)}, {}, {}
+    for owner, theirs in owned.items():
+        for found in dataclasses.fields(theirs):
+            if found.name in here:
+                raise FieldError(found.name, found.default, f'is a field of {options.__name__}; call that of {owner} otherwise')
+            meta = {**found.metadata, 'of': (found.name,)}
+            more[found.name] = found.name, found.type, dataclasses.field(default=found.default, metadata=meta)
+            owners.setdefault(found.name, []).append(owner)
+    meaning = {**options.MEANING, **{name: ', '.join(names) for name, names in owners.items()}}
+    return dataclasses.make_dataclass(options.__name__, more.values(), bases=(options,), namespace=dict(MEANING=meaning), frozen=True)
+
+
 def chosen(options: type, kinds: Collection[str]) -> dict[str, dataclasses.Field]:
     """The fields of a dataclass of options that a run of these kinds has, by name."""
     is_read = lambda meta: (not meta['of'] or set(meta['of']) & set(kinds)) and not set(meta['but']) & set(kinds)

@@ -112,8 +112,8 @@ def test_the_defaults_of_every_model_are_possible(model):
 
 
 def test_every_limit_has_a_value_that_breaks_it():
-    limited = {f'{section}.{found.name}' for section, options in configs.OPTIONS.items()
-               for found in dataclasses.fields(options) if found.metadata['limit']}
+    limited = {f'{section}.{found.name}' for section in configs.OPTIONS
+               for found in dataclasses.fields(configs.options_of(section)) if found.metadata['limit']}
     assert BAD.keys() | CHOICES == limited
 
 
@@ -146,27 +146,27 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('parameters', -1, 'config.parameters=-1: must be a positive number, or 0 for off'),
     ('data.split', 'tests', "config.data.split='tests': did you mean 'test'?"),
     ('data.split', 'train', "config.data.split='train': choose one of: test, validation"),
-    ('data.batching', 'buckets', "config.data.batching='buckets': is for labelled sequences, translation, "
+    ('data.batching', 'buckets', "config.data.batching='buckets': is for labelled sequences, translations, "
      "and this run is for language_model on 'python'; leave it out"),
     ('data.on_error', 'ignore', "config.data.on_error='ignore': is for files of examples, and this run is for "
      "language_model on 'python'; leave it out"),
-    ('data.batching', 'pack', "config.data.batching='pack': is for labelled sequences, translation, and this run is for "
+    ('data.batching', 'pack', "config.data.batching='pack': is for labelled sequences, translations, and this run is for "
      "language_model on 'python'; leave it out"),
     ('data.spelling', 5, "config.data.spelling=5: is for labelled sequences, "
      "and this run is for language_model on 'python'; leave it out"),
     ('data.vectors', 'x', "config.data.vectors='x': is for labelled sequences, "
      "and this run is for language_model on 'python'; leave it out"),
-    ('data.shared', True, "config.data.shared=True: is for translation, span corruption, "
+    ('data.shared', True, "config.data.shared=True: is for translations, span corruption, "
      "and this run is for language_model on 'python'; leave it out"),
-    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translation, "
+    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translations, "
      "and this run is for language_model on 'python'; leave it out"),
-    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is for translation, "
+    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is for translations, "
      "and this run is for language_model on 'python'; leave it out"),
     ('train.teacher', 'linear', "config.train.teacher='linear': is for translation, "
      "and this run is for language_model on 'python'; leave it out"),
     ('train.decode_rows', 3, "config.train.decode_rows=3: is for translation, "
      "and this run is for language_model on 'python'; leave it out"),
-    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences, translation, "
+    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences, translations, "
      "and this run is for language_model on 'python'; leave it out"),
     ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
     ('decode.prefix', 'The', "config.decode.prefix='The': is for translations, "
@@ -218,7 +218,7 @@ def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
      "config.data.documents='line': is for language models, masked language models, span corruption, and this run is for "
      "language_model on 'copy'; leave it out"),
     ('reader', '', dict(source='adding', max_length=5),
-     "config.data.max_length=5: is for labelled sequences, translation, and this run is for regression on 'adding'; leave it out"),
+     "config.data.max_length=5: is for labelled sequences, translations, and this run is for regression on 'adding'; leave it out"),
     ('reader', '', dict(source='reviews', documents='line'),
      "config.data.documents='line': is for language models, masked language models, span corruption, and this run is for "
      "classification on 'reviews'; leave it out"),
@@ -234,7 +234,7 @@ def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
      "config.data.lowercase=True: is for characters and words, and config.data.tokenizer='byte'; set it to False, or the tokenizer to "
      "'char' or 'word'"),
     ('reader', '', dict(source='adding', lowercase=True),
-     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translation, and this run is "
+     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translations, and this run is "
      "for regression on 'adding'; leave it out"),
     ('reader', 'tagging', dict(source='reviews'),
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
@@ -292,7 +292,8 @@ def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, po
         return configs.validate(config)
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
-    assert str(caught.value) == ('config.train.label_smoothing=0.1: is for tokens and classes, and this run is for '
+    assert str(caught.value) == ('config.train.label_smoothing=0.1: is for language_model, masked_lm, span_corruption, classification, '
+                                 'translation, and this run is for '
                                  "regression on 'adding'; leave it out")
 
 

@@ -18,7 +18,7 @@ class DataOptions:
 
     MEANING: ClassVar[dict[str, str]] = {
         TEXT: 'language models', MASKED: 'masked language models', SPANS: 'span corruption', LABELLED: 'labelled sequences',
-        PAIRS: 'translation', 'file': 'files', 'files': 'files of examples', 'tfds': 'sets of TFDS', 'held_out_rows': 'generated sets',
+        PAIRS: 'translations', 'file': 'files', 'files': 'files of examples', 'tfds': 'sets of TFDS', 'held_out_rows': 'generated sets',
         'sequence_length': 'sets with rows of any length', 'held_out': 'sets without parts of their own', 'split_seed': 'sets split by it'}
 
     source: str = field('python', "An embedded set, 'file:PATH', 'file:DIR/{train,dev,test}.tsv', for translation also "

@@ -40,7 +40,7 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
     if not learned.answer:
         raise UserError(f'--mode=predict: {configs.task_name(config)!r} predicts nothing about single sequences; use --mode=eval')
     model, params = restored(run, config, checkpoint)
-    task = tasks.build(configs.task_name(config), model, **encoding.for_task(), **learned.settings(config.train))
+    task = tasks.build(configs.task_name(config), model, **{**encoding.for_task(), **learned.settings(config.train)})
     label, noticed = functools.partial(jax.jit(task.predict), params), Noticed(encoding.marks.unknown)
 
     def answer(piece, done, bar):

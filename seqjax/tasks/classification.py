@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.metrics import is_wanted
+from seqjax.tasks.options import Smoothing
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
@@ -30,7 +31,7 @@ class Classification(Task):
     output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'nats per sequence'
     answer: ClassVar[str] = 'label'
-    fields: ClassVar[tuple[str, ...]] = ('label_smoothing', 'baselines')
+    options: ClassVar[type] = Smoothing
 
     def __call__(self, params, batch, key=None):
         logits, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']

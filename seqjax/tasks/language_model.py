@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqjax import ops
+from seqjax.tasks.options import Smoothing
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Input, Task
 
@@ -33,7 +34,7 @@ class LanguageModel(Task):
     output_kind: ClassVar[str] = 'next_token'
     unit: ClassVar[str] = 'nats per token'
     writes: ClassVar[bool] = True
-    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
+    options: ClassVar[type] = Smoothing
 
     @classmethod
     def batch_spec(cls, options, B, T):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqjax import ops
+from seqjax.tasks.options import Smoothing
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
@@ -40,7 +41,7 @@ class MaskedLM(Task):
     output_kind: ClassVar[str] = 'masked_token'
     unit: ClassVar[str] = 'nats per masked token'
     answer: ClassVar[str] = 'text'
-    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
+    options: ClassVar[type] = Smoothing
 
     @classmethod
     def head(cls, classes):

@@ -28,7 +28,6 @@ class Regression(Task):
     output_kind: ClassVar[str] = 'row'
     unit: ClassVar[str] = 'mean squared error'
     answer: ClassVar[str] = 'prediction'
-    fields: ClassVar[tuple[str, ...]] = ('baselines',)
 
     @classmethod
     def head(cls, classes):

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from seqjax.tasks.options import Smoothing
 from seqjax.tasks.translation import Translation
 
 
@@ -31,7 +32,7 @@ class SpanCorruption(Translation):
     """The loss of a translation, of pairs that are made of a text: see `data.text.span_corruption`."""
 
     data: ClassVar[str] = 'spans'
-    fields: ClassVar[tuple[str, ...]] = ('label_smoothing',)
+    options: ClassVar[type] = Smoothing
 
     @classmethod
     def settings(cls, options):

@@ -32,7 +32,6 @@ class Tagging(Task):
     unit: ClassVar[str] = 'nats per step'
     per_step: ClassVar[bool] = True
     answer: ClassVar[str] = 'labels'
-    fields: ClassVar[tuple[str, ...]] = ('baselines',)
 
     @property
     def has_crf(self):

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import metrics
+from seqjax.tasks.options import NoOptions
 from seqjax.tasks.sums import Sums
 
 
@@ -51,7 +52,8 @@ class Task:
         decodes: a sequence is the answer to a sequence, written token by token. writes: a text is continued.
         per_step: there is a label for every position.
         answer: what a prediction is called in --mode=predict; '' where there is none.
-        fields: of `config.train`, that are for this task.
+        options: a dataclass of `fields.field`, the fields of `config.train` that are its own; those that are called as fields of
+            the task set them.
         baseline: the `metrics.baseline_scores` that are reported beside its own; '' for none.
     """
 
@@ -65,7 +67,7 @@ class Task:
     writes: ClassVar[bool] = False
     per_step: ClassVar[bool] = False
     answer: ClassVar[str] = ''
-    fields: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[type] = NoOptions
     baseline: ClassVar[str] = ''
 
     # -------------------------------------------------------------------------------------------- asked of the class
@@ -79,7 +81,7 @@ class Task:
     def settings(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         """Fields of the task that `options`, `config.train`, decide."""
         own = {field.name for field in dataclasses.fields(cls)}
-        return {name: options[name] for name in cls.fields if name in own}
+        return {field.name: options[field.name] for field in dataclasses.fields(cls.options) if field.name in own}
 
     @classmethod
     def head(cls, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.special_tokens import START
+from seqjax.tasks.options import TeacherForcing
 from seqjax.tasks.scheduled_sampling import Teacher, mixed_inputs
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Input, Task
@@ -31,7 +32,7 @@ class Translation(Task):
     output_kind: ClassVar[str] = 'target_token'
     unit: ClassVar[str] = 'nats per token'
     decodes: ClassVar[bool] = True
-    fields: ClassVar[tuple[str, ...]] = ('label_smoothing', 'teacher', 'teacher_steps', 'teacher_floor', 'decode_rows')
+    options: ClassVar[type] = TeacherForcing
 
     @classmethod
     def settings(cls, options):

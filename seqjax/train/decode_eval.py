@@ -121,12 +121,12 @@ def make_decoded(config, dataset):
     configs.refuse_unread(config, ('prefix', 'exact'), 'is for --mode=generate --input=FILE, and not for answers that are '
                           'compared with references; write')
     if jax.process_count() > 1:
-        if config.train.decode_rows:
+        if config.train.get('decode_rows'):
             raise FieldError('config.train.decode_rows', config.train.decode_rows, 'decoding is done by one process and not '
                              f'by {jax.process_count()}; set it to 0, and use --mode=eval afterwards')
         return None
     return Decoded(dataset, configs.method(config), configs.limits(config), config.decode.batch_size, config.decode.seed,
-                   config.train.decode_rows)
+                   config.train.get('decode_rows', 0))
 
 
 def signatures(run):

@@ -115,7 +115,7 @@ def make_task(config, *, for_model, for_task, sample):
     """
     model, _ = make_model(config, for_model, sample)
     return configs.with_prefix('config', lambda: tasks.build(
-        configs.task_name(config), model, **for_task, **configs.task_of(config).settings(config.train)))
+        configs.task_name(config), model, **{**for_task, **configs.task_of(config).settings(config.train)}))
 
 
 def optimizer_of(config, width):

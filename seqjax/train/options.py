@@ -9,24 +9,16 @@ from seqjax.fields import OFF_OR_POSITIVE, POSITIVE, at_least, between, field, t
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """Kinds: the names in `Task.fields`, and its kind of data."""
+    """Kinds: kinds of data. `Task.options` has more fields."""
 
-    MEANING: ClassVar[dict[str, str]] = dict.fromkeys(('teacher', 'decode_rows'), 'translation') | {
-        'label_smoothing': 'tokens and classes', 'labelled': 'labelled sequences'}
+    MEANING: ClassVar[dict[str, str]] = {'labelled': 'labelled sequences'}
 
     steps: int = field(1000, 'Steps: updates.', between(1, 2 ** 31))  # the step is a 32-bit integer
     eval_every: int = field(250, 'Steps between evaluations; 0: only at the end.', at_least(0))
     eval_batches: int = field(0, 'Batches of an evaluation; 0: the whole validation split.', at_least(0))
     save_every: int = field(250, 'Steps between checkpoints; 0: only at the end.', at_least(0))
-    label_smoothing: float = field(0.0, 'Label smoothing; 0: off.', between(0, 1), of=('label_smoothing',))
-    teacher: str = field('always', "Teacher forcing 'always', or scheduled sampling: 'linear', 'exponential', 'inverse_sigmoid'.",
-                         of=('teacher',))
-    teacher_steps: int = field(1000, 'Steps of scheduled sampling: how fast teacher forcing falls.', of=('teacher',))
-    teacher_floor: float = field(0.0, 'Probability of teacher forcing that it falls to.', of=('teacher',))
     xray_every: int = field(0, 'Steps between gradient X-rays of recurrent layers (docs/gradient_xray.md); 0: never.', at_least(0))
     stop_metric: str = field('', "Early stopping by this metric, as 'eval/loss'; '': off.")
-    decode_rows: int = field(0, 'Pairs that every evaluation translates and scores (eval/bleu, eval/exact_match); 0: none.',
-                             at_least(0), of=('decode_rows',))
     patience: int = field(0, 'Patience of early stopping: evaluations in a row without an improvement.', at_least(0))
     baselines: bool = field(True, 'Baselines (naive Bayes, ridge) on the same rows, at the end.', of=('labelled',))
     keep_latest: int = field(2, 'Latest checkpoints to keep.', at_least(1))

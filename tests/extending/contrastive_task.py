@@ -19,7 +19,14 @@ import jax
 import jax.numpy as jnp
 
 from seqjax import config as configs
-from seqjax import tasks
+from seqjax import fields, tasks
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Fields of config.train that the task owns; `Halves.scale` takes the value."""
+
+    scale: float = fields.field(5.0, 'Scale of the scores before the first step.', fields.POSITIVE)
 
 
 @tasks.register('halves')
@@ -27,6 +34,9 @@ from seqjax import tasks
 class Halves(tasks.Task):
     """See above. batch: inputs [B, T], lengths [B] and weights [B], 0 for rows that only fill up the batch."""
 
+    scale: float = 5.0
+
+    options = Options
     data = 'labelled'
     target = 'class'          # it can be learned from every set of classes, which are not used
     output_kind = 'row'
@@ -38,7 +48,7 @@ class Halves(tasks.Task):
 
     def init(self, key, batch):
         variables = super().init(key, batch)
-        return {**variables, 'params': {**variables['params'], 'log_scale': jnp.log(5.0)}}
+        return {**variables, 'params': {**variables['params'], 'log_scale': jnp.log(self.scale)}}
 
     def represent(self, params, batch, key=None):
         """dict(first, second), each [B, 16] and of length 1."""

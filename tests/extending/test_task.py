@@ -1,5 +1,6 @@
 """A task from outside (`contrastive_task`): its loss over pairs is that of the whole global batch on every mesh, and it is launched."""
 
+import dataclasses
 import importlib
 import json
 import pathlib
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from seqjax import config as configs
-from seqjax import tasks, train
+from seqjax import fields, tasks, train
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.predict import predict_lines
 from seqjax.runs import RunDirectory
@@ -88,15 +89,36 @@ def test_a_set_that_it_cannot_be_learned_from_is_refused(module):
         configs.validate(config)
 
 
+def test_fields_of_the_config_are_those_of_the_task(module):
+    config = module.get_config()
+    assert config.train.scale == 5.0 and 'label_smoothing' not in config.train
+    assert 'scale' not in configs.defaults('gpt').train
+    config.train.scale = 0.0
+    with pytest.raises(FieldError, match='^config.train.scale=0.0: must be a positive number$'):
+        configs.validate(config)
+    sentence = configs.why_unknown('train.scale', configs.defaults('gpt'))
+    assert sentence == "config.train.scale: is for halves, and this run is for language_model on 'python'; leave it out"
+
+    @dataclasses.dataclass(frozen=True)
+    class Steps:
+        steps: int = fields.field(3, 'Its own steps.')
+
+    tasks.register('of_steps')(type('OfSteps', (module.Halves,), dict(options=Steps)))
+    with pytest.raises(FieldError, match='^steps=3: is a field of TrainOptions; call that of of_steps otherwise$'):
+        configs.validate(config)
+    del tasks.TASKS._things['of_steps']
+
+
 def test_launched_as_an_experiment_it_trains_and_is_evaluated(module, tmp_path):
     def launch(*words):
         command = [sys.executable, 'launch.py', f'--config={FILE}', f'--workdir={tmp_path}', *words]
         return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
-    launch()
+    launch('--config.train.scale=3')
     result = json.loads((tmp_path / 'result.json').read_text())
+    assert json.loads((tmp_path / 'config.json').read_text())['train']['scale'] == 3
     assert result['steps'] == 6 and np.isfinite(result['test/loss']) and 'eval/majority_accuracy' not in result
-    assert json.loads(launch('--mode=eval'))['eval/loss'] == result['eval/loss']
+    assert json.loads(launch('--config.train.scale=3', '--mode=eval'))['eval/loss'] == result['eval/loss']
     config = configs.loads((tmp_path / 'config.json').read_text())
     with pytest.raises(UserError, match="^--mode=predict: 'halves' predicts nothing about single sequences; use --mode=eval$"):
         next(predict_lines(config, tmp_path, ['a line']))
