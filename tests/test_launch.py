@@ -550,7 +550,8 @@ def test_evaluation_gives_the_numbers_of_the_end_of_training(launch, continued, 
 
 def test_none_takes_back_what_an_experiment_sets(launch, folder, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(seqjax.train, 'train', lambda config, workdir: seen.append(config) or {})
+    monkeypatch.setattr(seqjax.train, 'prepare', lambda config, workdir, report: seen.append(config))
+    monkeypatch.setattr(seqjax.train, 'train', lambda experiment: {})
     code, _, err = run_here(launch, [f'--config={GPT}', f'--workdir={tmp_path}', '--config.optimizer.b2=None'], monkeypatch)
     assert code == 0, err
     assert seen[0].optimizer.b2 is None
@@ -699,7 +700,9 @@ def test_a_sweep_that_is_interrupted_leaves_as_a_single_run_does(launch, folder,
 
 def test_a_variant_that_is_named_is_trained_alone(launch, folder, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(seqjax.train, 'train', lambda config, workdir: seen.append((config.model.width, workdir)) or {})
+    monkeypatch.setattr(seqjax.train, 'prepare',
+                        lambda config, workdir, report: seen.append((config.model.width, workdir)))
+    monkeypatch.setattr(seqjax.train, 'train', lambda experiment: {})
     words = sweep_words(folder, tmp_path / 'one')
     code, _, err = run_here(launch, [words[0] + ':narrow', *words[1:]], monkeypatch)
     assert code == 0, err

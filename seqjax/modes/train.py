@@ -16,7 +16,7 @@ def _run(request):
     if config.cost.layers:
         raise UserError(f'config.cost.layers={config.cost.layers!r}: is about layers and trains nothing; add --mode=cost')
     try:
-        result = train.sweep(request.variants, workdir) if request.variants else train.train(config, workdir)
+        result = train.sweep(request.variants, workdir) if request.variants else train.train(train.prepare(config, workdir, _say))
     except train.Interrupted as interrupted:
         print(interrupted, file=sys.stderr)
         sys.exit(interrupted.exit_code)
@@ -28,6 +28,11 @@ def _run(request):
     else:
         print(json.dumps(result, indent=2))
         print(f'run directory: {workdir} (loss curve: {pathlib.Path(workdir) / "loss.png"})')
+
+
+def _say(text):
+    if jax.process_index() == 0:
+        print(text, file=sys.stderr)
 
 
 MODE = Mode(_run, 'Train, from the newest checkpoint of --workdir on.', reads=(

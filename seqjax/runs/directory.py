@@ -94,17 +94,26 @@ class RunDirectory:
     def claim(self, config, dataset, model=None):
         """Makes the directory this experiment's: writes down its config and, once, its `SavedModel` and what its data was."""
         self.check(config)
+        self.begin(texts_of(config, dataset, model))
+
+    def begin(self, texts):
+        """The same, of {name: text} that `texts_of` has made."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.write('config.json', configs.dumps(config))
+            self.write('config.json', texts['config.json'])
         except OSError as error:
             raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
-        if model is not None and self.read('model.json') is None:
-            self.write('model.json', model.dumps())
-        if self.read('data.json') is None:
-            for name, text in dataset.files().items():
+        known = self.read('data.json') is not None
+        for name, text in texts.items():
+            if name != 'config.json' and not (known if name != 'model.json' else self.read(name) is not None):
                 self.write(name, text)
-            self.write('data.json', json.dumps(dataset.facts(), indent=2) + '\n')
+
+
+def texts_of(config, dataset, model=None):
+    """{name: text} of what a run keeps of a config, a dataset and a `SavedModel`; data.json is the last."""
+    saved = {} if model is None else {'model.json': model.dumps()}
+    return {'config.json': configs.dumps(config), **saved, **dataset.files(),
+            'data.json': json.dumps(dataset.facts(), indent=2) + '\n'}
 
 
 def check_same_experiment(workdir, saved, config, may_differ=()):

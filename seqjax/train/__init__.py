@@ -6,8 +6,8 @@ import types
 from seqjax import lazy
 
 __getattr__, __dir__, __all__ = lazy.names(__name__, {
-    'experiment': ('Experiment', 'build'),
-    'loop': ('Interrupted', 'train'),
+    'experiment': ('Experiment', 'build', 'prepare'),
+    'loop': ('Interrupted', 'LOOPS', 'train'),
     'optimizers': ('make_optimizer',),
     'schedules': ('make_schedule', 'noam'),
     'state': ('TrainState', 'create_state'),

@@ -37,12 +37,13 @@ def evaluate_state(strategy, eval_step, state, batches, *, stop=lambda: False, s
     return total._replace(rows={name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
 
 
-def evaluate_splits(parts, eval_step, state, step, is_last, run=None, **options):
+def evaluate_splits(parts, eval_step, state, step, is_last, run=None, ending=lambda: None, **options):
     """{'eval/loss': ..., ...} of the validation split after `step`, or None when it was stopped on the way.
 
     is_last(step, found): whether, after what was found, this is the last evaluation of the run. Then {'test/loss': ..., ...}
     of the test split are there too, where it exists, and the pictures in the directory `run`, where that is not None. Translations
-    are written and scored at the end, of `decode_rows` of the validation split every time. options: see `evaluate_state`.
+    are written and scored at the end, of `decode_rows` of the validation split every time.
+    ending: called where this is the last evaluation, before the test split is measured. options: see `evaluate_state`.
     """
     found = {}
     for name, batches in (('eval', parts.evaluation), ('test', parts.test)):
@@ -59,6 +60,7 @@ def evaluate_splits(parts, eval_step, state, step, is_last, run=None, **options)
                 found.update(written.numbers)
             if not is_last(step, found):
                 break
+            ending()
             if parts.decoded and not early:
                 written = _decoded(parts, state, name, **options)
                 found.update(written.numbers)

@@ -1,48 +1,77 @@
 """From a config to the things it describes: devices, data, model, optimizer. Nothing is compiled or trained here."""
 
+from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 import json
 from typing import Any
 
 import jax
+from ml_collections import ConfigDict
 import numpy as np
+import optax
 
 from seqjax import config as configs
 from seqjax import data, parallel, tasks
 from seqjax.errors import FieldError, UserError
 from seqjax.params.paths import by_path
+from seqjax.runs import transfer
+from seqjax.runs.directory import RunDirectory, texts_of
 from seqjax.runs.restore import make_strategy, placed
 from seqjax.runs.saved_model import describe_model, make_model
-from seqjax.train.decode_eval import make_decoded
+from seqjax.runs.transfer import Start
+from seqjax.train import stopping
+from seqjax.train.decode_eval import Decoded, make_decoded
 from seqjax.train.optimizers import TUNABLE, make_optimizer
-from seqjax.train.parameters import make_parameters
+from seqjax.train.parameters import Parameters, make_parameters
 from seqjax.train.schedules import make_schedule
-from seqjax.train.state import create_state
+from seqjax.train.state import TrainState, create_state, first_state
 from seqjax.train.step import make_eval_step, make_train_step
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """All parts of a run, ready to use."""
+    """All parts of a run, ready to use; made by `build` or, to be trained, by `prepare`.
 
-    strategy: Any
-    dataset: Any           # see `data.load`
-    training: Any          # element `step` is this process's rows of that step's batch
-    evaluation: Any
-    test: Any              # the same of the test split, or None
-    task: Any
-    schedule: Any
-    optimizer: Any
-    parameters: Any        # which of them are trained, and what the model is given of them
-    target: Any            # the state's shapes and dtypes with their shardings
-    create: Any            # key -> the state before the first step
-    decoded: Any           # how what is written is measured, or None
+    Args:
+        config: what it is made from.
+        run: the run directory.
+        strategy: how a step runs on the devices.
+        dataset: see `data.load`.
+        training: element `step` is this process's rows of that step's batch.
+        evaluation: the batches of config.data.split; test: of the test split, or None.
+        task: what is learned, around the model.
+        schedule: the learning rate by step; optimizer: of the parameters that are trained.
+        parameters: which of them are trained, and what the model is given of them.
+        target: the state's shapes and dtypes with their shardings.
+        decoded: how what is written is measured, or None.
+        start: what another run or a file has learned of the parameters, or None.
+        texts: {name: text} of the files that a run begins with; lines: what is said of it then.
+    """
+
+    config: ConfigDict
+    run: RunDirectory
+    strategy: parallel.Jit | parallel.Pmap
+    dataset: Any
+    training: Sequence
+    evaluation: Sequence
+    test: Sequence | None
+    task: tasks.Task
+    schedule: Callable[[Any], Any]
+    optimizer: optax.GradientTransformation
+    parameters: Parameters
+    target: TrainState
+    decoded: Decoded | None
+    start: Start | None = None
+    texts: dict = dataclasses.field(default_factory=dict)
+    lines: tuple[str, ...] = ()
 
     def initial_state(self, config, taken=None):
         """The state before the first step, made where it will live. taken: parameters of another run, see `transfer`."""
+        create = functools.partial(create_state, self.task, self.optimizer, batch=self.dataset.sample(),
+                                   parameters=self.parameters, **_first(config))
         layout = jax.tree.map(lambda x: x.sharding, self.target)
-        return jax.jit(self.create, out_shardings=layout)(jax.random.key(config.seed), taken=taken or {})
+        return jax.jit(create, out_shardings=layout)(jax.random.key(config.seed), taken=taken or {})
 
     def initial_carry(self):
         """What a recurrent model remembers before the first batch: nothing; None where nothing is carried."""
@@ -89,7 +118,9 @@ def build(config, run, origin=None, report=lambda text: None):
     """
     strategy = make_strategy(config)
     check_batch(config, strategy.mesh)
-    configs.with_prefix('config.optimizer', lambda: optimizer_of(config, width=1))  # any width: mistakes come before data is read
+    width = None if config.parameters else config.model.get('width')
+    make = lambda width: configs.with_prefix('config.optimizer', lambda: optimizer_of(config, width))
+    made = make(width) if width else None  # now where it can be, so that mistakes come before data is read
     report(f'reading {config.data.source}')
     dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
@@ -98,14 +129,37 @@ def build(config, run, origin=None, report=lambda text: None):
         dataset.evaluation_batches(split=config.data.split, limit=_limit(config), **rows)))
     test = dataset.evaluation_batches(split='test', **rows) if 'test' in dataset.splits else None
     task = make_task(config, for_model=dataset.for_model(), for_task=dataset.for_task(), sample=dataset.sample()['inputs'])
-    schedule, optimizer = configs.with_prefix('config.optimizer', lambda: optimizer_of(config, task.model.width))
+    schedule, optimizer = made or make(getattr(task.model, 'width', None))
 
     parameters = make_parameters(config, task, dataset.sample())
-    create = functools.partial(create_state, task, optimizer, batch=dataset.sample(), ema=config.optimizer.ema > 0,
-                               carried_rows=config.data.batch_size if config.data.get('carry') else 0, parameters=parameters)
-    target = placed(jax.eval_shape(create, jax.random.key(config.seed)), parameters.boxed, strategy)
-    return Experiment(strategy, dataset, training, evaluation, test, task, schedule, optimizer, parameters, target, create,
+    state = jax.eval_shape(functools.partial(first_state, task, optimizer, frozen=parameters.frozen, **_first(config)),
+                           parameters.abstract)
+    target = placed(state, parameters.boxed, strategy)
+    return Experiment(config, run, strategy, dataset, training, evaluation, test, task, schedule, optimizer, parameters, target,
                       configs.with_prefix('config', lambda: make_decoded(config, dataset)))
+
+
+def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = lambda text: None) -> Experiment:
+    """What `config` describes, checked and ready to be trained in `workdir`, where nothing is written yet. report: told what is
+    read before it is."""
+    configs.validate(config)
+    configs.refuse_quantised(config, 'training changes')
+    if config.data.split != 'validation':
+        raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
+                         'split is measured once, at the end; leave it out, or use --mode=eval')
+    run = RunDirectory(workdir)
+    run.check(config)
+    origin = transfer.find_origin(config, run, report)
+    parts = build(config, run, origin, report)
+    stopping.check(config, parts)
+    return dataclasses.replace(
+        parts, start=transfer.make_start(config, origin, parts) if origin else None, lines=tuple(parts.describe()),
+        texts=texts_of(config, parts.dataset, parts.saved_model(config)))
+
+
+def _first(config):
+    """What the first state of a run has beside parameters."""
+    return dict(ema=config.optimizer.ema > 0, carried_rows=config.data.batch_size if config.data.get('carry') else 0)
 
 
 def make_task(config, *, for_model, for_task, sample):
@@ -125,6 +179,18 @@ def optimizer_of(config, width):
     schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=width,
                              warmup_steps=options.warmup_steps, final_rate=options.final_rate)
     return schedule, make_optimizer(options.name, schedule, **read)
+
+
+def other_rate(config, steps, schedule, step):
+    """A note where the learning rate of `step` was another one with the `steps` that the run was to take before; or ''."""
+    options = config.optimizer
+    if config.train.steps == steps or options.schedule == 'noam':
+        return ''
+    old = make_schedule(options.schedule, options.learning_rate, steps=steps, warmup_steps=options.warmup_steps,
+                        final_rate=options.final_rate)
+    was, now = float(old(step)), float(schedule(step))
+    return '' if was == now else (f'note: config.train.steps={config.train.steps} and no longer {steps} changes the learning rate '
+                                  f'of the {options.schedule} schedule: here from {was:.3g} to {now:.3g}')
 
 
 def _limit(config):

@@ -4,19 +4,18 @@ import contextlib
 import faulthandler
 import functools
 import json
+import sys
 
 import jax
 
-from seqjax import config as configs
 from seqjax import data, parallel
 from seqjax.analysis.curves import plot_loss
-from seqjax.errors import FieldError
-from seqjax.runs import transfer
+from seqjax.registry import Registry
 from seqjax.runs.checkpoints import Checkpoints
-from seqjax.runs.directory import MetricsLog, RunDirectory, is_logged, read_metrics
+from seqjax.runs.directory import MetricsLog, is_logged, read_metrics
 from seqjax.train import stopping
 from seqjax.train.evaluation import evaluate_splits, short_line
-from seqjax.train.experiment import build
+from seqjax.train.experiment import Experiment, other_rate, prepare
 from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
@@ -32,23 +31,24 @@ class Interrupted(Exception):
         self.exit_code = exit_code
 
 
-def train(config, workdir):
-    """Trains what `config` describes in `workdir`, from its newest checkpoint on, and returns the final metrics."""
-    configs.validate(config)
-    configs.refuse_quantised(config, 'training changes')
-    _check_split(config)
-    run, lead = RunDirectory(workdir), jax.process_index() == 0
-    run.check(config)
+def train(described, workdir=None):
+    """Trains from the newest checkpoint on and returns the final metrics.
+
+    Args:
+        described: a config, with the `workdir` to train in, or an Experiment that is prepared for one.
+    """
+    lead = jax.process_index() == 0
+    say = lambda text: print(text, file=sys.stderr) if lead else None
+    parts = described if isinstance(described, Experiment) else prepare(described, workdir, say)
+    return LOOPS[parts.config.train.loop](parts)
+
+
+def default_loop(parts):
+    """The loop of `train`: a step, an evaluation and a checkpoint where they are due. parts: a prepared Experiment."""
+    config, run, strategy, lead = parts.config, parts.run, parts.strategy, jax.process_index() == 0
     with (Interrupts(Checkpoints(run.checkpoints).steps) as interrupts,
           ProgressBar('train', config.train.steps, quiet=not lead) as bar, contextlib.ExitStack() as stack):
         with interrupts.expendable():
-            # ---------------------------------------------------------------- Mesh, data, model
-            origin = transfer.find_origin(config, run, bar.say)
-            parts = build(config, run, origin, bar.say)
-            stopping.check(config, parts)
-            start = transfer.make_start(config, origin, parts) if origin else None
-            strategy = parts.strategy
-
             # ---------------------------------------------------------------- Restore
             checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
             step = checkpoints.newest_intact(report=bar.say) or 0
@@ -59,10 +59,10 @@ def train(config, workdir):
                 _say_early_end(config, patience, step, bar.say)
                 return result
             if lead:
-                run.claim(config, parts.dataset, parts.saved_model(config))  # only now: a config with a mistake in it leaves nothing behind
+                run.begin(parts.texts)  # only now: a config with a mistake in it leaves nothing behind
             parallel.barrier('claimed')
-            bar.say('\n'.join(parts.describe()))
-            state, seconds = _newest_state(config, parts, checkpoints, step, start, bar.say)
+            bar.say('\n'.join(parts.lines))
+            state, seconds = _newest_state(config, parts, checkpoints, step, bar.say)
             state, saved = strategy.enter(state), step
             parallel.barrier('restored')
             log = stack.enter_context(contextlib.closing(MetricsLog(run, step))) if lead else None
@@ -76,15 +76,22 @@ def train(config, workdir):
 
         # -------------------------------------------------------------------- Train
         def save():
+            """Saves the state, once a step; at the end before the test split is measured, so that nothing is lost there."""
+            nonlocal saved
+            if saved == step:
+                return
+            watch()
             recorder.sync()  # a checkpoint is only ever as new as the log
             checkpoints.save(strategy.leave(state), step=step, config=config.to_dict(), score=patience.value(step),
                              metric=patience.metric, seconds=recorder.seconds())
             if lead:
                 plot_loss(read_metrics(run.metrics), run.loss_plot, parts.task.unit)
+            saved = step
+            bar.say(f'step {step}: saved')
 
         def measure():
             """Evaluates and says so; None where a signal came in between."""
-            found = evaluate_splits(parts, eval_step, state, step, patience.is_last, run if lead else None,
+            found = evaluate_splits(parts, eval_step, state, step, patience.is_last, run if lead else None, ending=save,
                                     stop=lambda: interrupts.signal, seen=watch)
             if found:
                 recorder.write(step, found)
@@ -100,12 +107,9 @@ def train(config, workdir):
                     bar.update(step, 'evaluating')
                     evaluated = bool(measure())
                 last, leaving = patience.is_last(step), not evaluated
-            if (last or leaving or _due(step, config.train.save_every)) and saved != step:
+            if last or leaving or _due(step, config.train.save_every):
                 with recorder.paused():
-                    watch()
                     save()
-                saved = step
-                bar.say(f'step {step}: saved')
             if leaving:
                 raise Interrupted(step, interrupts.exit_code)
             if last:
@@ -133,23 +137,20 @@ def train(config, workdir):
     return json.loads(run.read('result.json'))
 
 
-def _check_split(config):
-    if config.data.split != 'validation':
-        raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
-                         'split is measured once, at the end; leave it out, or use --mode=eval')
-
-
 def _say_early_end(config, patience, step, say):
     if step < config.train.steps:
         say(f'step {step}: ends early; {patience.describe()}')
 
 
-def _newest_state(config, parts, checkpoints, step, start, say):
-    """(state, seconds that it took) of checkpoint `step`, or where that is 0 of a run that begins, from `start` if there is one."""
+def _newest_state(config, parts, checkpoints, step, say):
+    """(state, seconds that it took) of checkpoint `step`, or where that is 0 of a run that begins."""
+    start = parts.start
     if step:
-        state = checkpoints.restore(step, parts.target)
+        state, manifest = checkpoints.restore(step, parts.target), checkpoints.manifest(step)
         say(f'resumed from step {step}')
-        return state, checkpoints.manifest(step)['seconds']
+        if note := other_rate(config, manifest['config']['train']['steps'], parts.schedule, step):
+            say(note)
+        return state, manifest['seconds']
     state = parts.initial_state(config, start and start.parameters())
     for line in start.describe() if start else ():
         say(line)
@@ -172,3 +173,6 @@ def _watch(seconds, *_):
 
 def _due(step, every):
     return step > 0 and every > 0 and step % every == 0
+
+
+LOOPS = Registry('training loop', {'default': default_loop})  # name -> function(prepared Experiment) -> final metrics

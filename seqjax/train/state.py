@@ -34,7 +34,13 @@ def create_state(task, optimizer, key, batch, *, ema=False, carried_rows=0, para
     another run has learned.
     """
     params = parameters.create(key, taken) if parameters else task.plain_init(key, batch)
-    trained, _ = freezing.split(params, parameters.frozen if parameters else ())
+    return first_state(task, optimizer, params, ema=ema, carried_rows=carried_rows,
+                       frozen=parameters.frozen if parameters else ())
+
+
+def first_state(task, optimizer, params, *, ema=False, carried_rows=0, frozen=()):
+    """The same of parameters that are there. frozen: patterns over the paths of those that are not trained."""
+    trained, _ = freezing.split(params, frozen)
     zero = jnp.zeros((), jnp.int32)
     return TrainState(step=zero, params=params, opt_state=optimizer.init(trained),
                       ema=jax.tree.map(jnp.copy, params) if ema else None, skipped=zero, skipped_in_row=zero,

@@ -22,6 +22,8 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
     others. merge: what the task is given of the parameters, see `train.parameters`. A task that compares rows with one another
     is given all rows of the global batch, see `pair_loss`.
     """
+    join = freezing.join if frozen else lambda trained, _: trained
+
     def train_step(state, batch):
         key = jax.random.fold_in(jax.random.key(seed), state.step)
         rows = jax.tree.leaves(batch)[0].shape[0]
@@ -31,7 +33,7 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
             key = jax.random.fold_in(key, first_row)
         trained, kept = freezing.split(state.params, frozen)
         average, kept_average = freezing.split(state.ema, frozen)
-        asked, whole = task.at(state.step), lambda trained: merge(freezing.join(trained, kept))
+        asked, whole = task.at(state.step), lambda trained: merge(join(trained, kept))
         if hasattr(task, 'represent'):
             sums, gradients = pair_gradients(asked, whole, trained, batch, key, accumulate=accumulate, axis_name=axis_name)
             carry, trace = None, fingerprint(batch, first_row)
@@ -56,8 +58,8 @@ def make_train_step(task, optimizer, schedule, *, seed, accumulate=1, ema=0.0, a
             (trained, state.opt_state, average, state.carry))
         facts = dict(sums=sums, gradient_norm=norm, batch=trace, learning_rate=learning_rate,
                      skipped_in_row=jnp.where(finite, 0, state.skipped_in_row + 1))
-        return state.replace(step=state.step + 1, params=freezing.join(new, kept), opt_state=opt_state,
-                             ema=freezing.join(new_average, kept_average), carry=carry,
+        return state.replace(step=state.step + 1, params=join(new, kept), opt_state=opt_state,
+                             ema=join(new_average, kept_average), carry=carry,
                              skipped=state.skipped + jnp.where(finite, 0, 1), skipped_in_row=facts['skipped_in_row']), facts
 
     return train_step

@@ -58,8 +58,9 @@ def restored(config, run, checkpoints, step):
 
 def check(config, parts):
     """Refuses a metric to stop by that evaluations will not measure, before the first step."""
+    metric = Patience(config.train).metric
     if config.train.stop_metric:
-        _check_name(config.train.stop_metric, metric_names(parts))
+        _check_name(metric, metric_names(parts))
 
 
 def _check_name(metric, names):
