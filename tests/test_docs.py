@@ -45,7 +45,7 @@ def test_every_dependency_has_its_reason():
     ('docs/tasks.md', 'good'),
     ('docs/quantisation.md', '424192 115088\n'),
     ('docs/state_spaces.md', 'True'),
-    ('docs/transformers.md', '174,604,259,328\n(2, 100, 64)'),
+    ('docs/transformers.md', '174,604,259,328\n(2, 100, 64)\n128576'),
     ('docs/weights_from_torch.md', 'True\n<All keys matched successfully>'),
     ('docs/weights_from_hugging_face.md', 'True\n(5,)\n'),
 ])
