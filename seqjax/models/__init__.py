@@ -1,7 +1,7 @@
-"""Whole networks by name. A model's fields are the fields of its linen module; `config.model` holds just those.
+"""Whole networks by name; `config.model` holds the fields of their linen modules.
 
     @models.register('mine')
-    class Mine(models.LanguageModel): ...      # an experiment file may name it in config.model.name then
+    class Mine(models.LanguageModel): ...      # a name for config.model.name
 """
 
 from collections.abc import Mapping
@@ -31,12 +31,14 @@ from seqjax.models.stateful import StatefulLanguageModel
 from seqjax.registry import Registry
 
 MODELS = Registry('model', {
-    'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5, 'recurrent': RecurrentLanguageModel,
-    'mamba': Mamba, 'rwkv': RWKV, 'reader': Reader, 'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared})
+    'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5,
+    'recurrent': RecurrentLanguageModel, 'mamba': Mamba, 'rwkv': RWKV, 'reader': Reader,
+    'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared})
 register = MODELS.register
 DTYPES = ('float32', 'bfloat16')
 # What the data decides of a model: these fields, and those without a default or with None for one.
-FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table', 'target_vocabulary', 'shared', 'end')
+FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table',
+             'target_vocabulary', 'shared', 'end')
 
 __all__ = ['BERT', 'Composed', 'DTYPES', 'DecoderOnly', 'EncoderDecoder', 'EncoderOnly', 'FROM_DATA', 'GPT', 'LanguageModel',
            'Llama', 'MODELS', 'Mamba', 'PRESETS', 'PerStep', 'RWKV', 'Reader', 'RecurrentLanguageModel', 'Seq2Seq',
@@ -45,21 +47,22 @@ __all__ = ['BERT', 'Composed', 'DTYPES', 'DecoderOnly', 'EncoderDecoder', 'Encod
 
 
 def fields(model: str | type[linen.Module] | linen.Module) -> dict[str, Any]:
-    """The fields of a model that a config sets. Of a name or a class: with their defaults; of a module: with its values."""
+    """The fields that a config sets: of a name or class with their defaults, of a module its own."""
     if isinstance(model, str):
         _known(model)
         model = MODELS[model]
     chosen = {f.name: f.default for f in dataclasses.fields(model)
-              if f.init and f.name not in (*FROM_DATA, 'parent', 'name') and f.default not in (None, dataclasses.MISSING)}
+              if f.init and f.name not in (*FROM_DATA, 'parent', 'name')
+              and f.default not in (None, dataclasses.MISSING)}
     return chosen if isinstance(model, type) else {name: getattr(model, name) for name in chosen}
 
 
 def able(ability: str) -> tuple[str, ...]:
-    """The names of models with an ability: 'carries' (batches go on where others ended) or 'packs' (rows hold several texts)."""
+    """Names of models that have it: 'carries' (state between batches) or 'packs' (packed rows)."""
     return tuple(name for name, model in MODELS.items() if getattr(model, ability, False))
 
 
-def check_task(name, task, output_kind):
+def check_task(name: str, task: str, output_kind: str) -> None:
     """Model `name` must be one that computes what `task` needs, its `Task.output_kind`."""
     _known(name)
     if output_kind not in MODELS[name].output_kinds:
@@ -67,14 +70,14 @@ def check_task(name, task, output_kind):
         raise FieldError('name', name, f'cannot learn {task!r}, which the data is for; models that can: {", ".join(able)}')
 
 
-def is_recurrent(name, chosen):
-    """Whether model `name` with the fields `chosen` has recurrent layers between its input and its output."""
+def is_recurrent(name: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether model `name` with the fields `chosen` has recurrent layers."""
     values = {**fields(name), **chosen}
     return values.get('cell', values.get('encoder')) in ops.CELLS
 
 
-def width_multiple(name, chosen):
-    """What the width of model `name` must be a multiple of: attention has heads of one size, and positions in pairs."""
+def width_multiple(name: str, chosen: Mapping[str, Any]) -> int:
+    """What its width must be a multiple of: heads have one size, and positions are pairs."""
     values = {**fields(name), **chosen}
     if not issubclass(MODELS[name], TransformerFields) and values.get('encoder') != 'attention':
         return 1
@@ -86,12 +89,13 @@ def build(name: str, from_data: Mapping[str, Any] = {}, /, **chosen: Any) -> lin
     """The linen module of model `name`, its fields checked before anything is compiled.
 
         models.build('gpt', dataset.for_model(), width=256, depth=6)
-        models.build('gpt', vocabulary=256, context_length=128, width=256)      # the same, without a dataset
+        models.build('gpt', vocabulary=256, context_length=128, width=256)    # without a dataset
 
     Args:
         name: of `models.MODELS`.
-        from_data: what the data decides, as `dataset.for_model()` says it; a model takes of it what it has fields for.
-        chosen: the other fields. Of the names in `FROM_DATA` a model also takes here only what it has fields for.
+        from_data: what the data decides, as `dataset.for_model()` says it; a model takes of it what
+            it has fields for. The same holds for names of `FROM_DATA` in `chosen`.
+        chosen: the other fields.
     """
     known = fields(name)
     taken = {f.name for f in dataclasses.fields(MODELS[name]) if f.init} - {'parent', 'name'}
@@ -107,8 +111,8 @@ def build(name: str, from_data: Mapping[str, Any] = {}, /, **chosen: Any) -> lin
     return MODELS[name](**{k: v for k, v in given.items() if k in taken}, **chosen)
 
 
-def preset(name, **changes):
-    """The linen module of a published size, see `presets`; `changes` are of its fields. BERT is the one that fills in."""
+def preset(name: str, **changes: Any) -> linen.Module:
+    """The linen module of a published size with other fields where asked; BERT has its MLM head."""
     if name not in PRESETS:
         raise FieldError('preset', name, f'no such preset; {suggestion(name, PRESETS)}')
     model, chosen, vocabulary, context_length = PRESETS[name]

@@ -1,4 +1,4 @@
-"""What all Transformers have in common, whatever their blocks are made of: the modules they take, and stacks of them."""
+"""Networks of blocks that are passed in: the modules they take, and stacks of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +12,13 @@ from seqjax.errors import FieldError, check_at_least
 
 
 class Composed(linen.Module, kw_only=True):
-    """A network of blocks that are passed in; families by name take fields instead, see `from_config.TransformerFields`.
+    """A network of blocks; `from_config.TransformerFields` describes them by fields instead.
 
-    width, depth: D, L. block: an `nn.Block` or another module with its calls, of which every layer has a copy; norm: after the last
-    block unless that ends in one ('post'), and wherever else the network has a norm. positions: `nn.Positions`, None: none. window: attention reaches so many
-    positions, 0: all. tie: output weights are those of the embedding. embedding_dropout: on the inputs of the first block.
-    scan, remat: see `nn.Stack`. dtype: of activations and matmuls.
+    width, depth: D, L. block: an `nn.Block` or another module with its calls, of which every layer
+    has a copy; norm: after the last block unless that ends in one ('post'), and wherever else the
+    network has a norm. positions: `nn.Positions`, None: none. window: attention reaches so many
+    positions, 0: all. tie: output weights are those of the embedding. embedding_dropout: on the
+    inputs of the first block. scan, remat: see `nn.Stack`. dtype: of activations and matmuls.
     """
 
     width: int = 128
@@ -42,9 +43,11 @@ class Composed(linen.Module, kw_only=True):
 
     def make_embedding(self, vocabulary: int) -> nn.Embedding:
         """A table of tokens."""
-        return nn.Embedding(vocabulary, self.width, linen.initializers.normal(self.width ** -0.5), jnp.dtype(self.dtype))
+        init = linen.initializers.normal(self.width ** -0.5)
+        return nn.Embedding(vocabulary, self.width, init, jnp.dtype(self.dtype))
 
-    def make_positions(self, length: int | None = None, causal: bool = False, name: str = 'positions') -> linen.Module:
+    def make_positions(self, length: int | None = None, causal: bool = False,
+                       name: str = 'positions') -> linen.Module:
         """The positions of a stack. length: no row is longer."""
         return getattr(self, name) or nn.Positions('none', self.width, 1)
 
@@ -53,8 +56,8 @@ class Composed(linen.Module, kw_only=True):
         """A stack of `depth` blocks, 0: the model's depth; with cross-attention or without."""
         block = self.decoder_block if cross else self.block
         if block is None:
-            raise FieldError('decoder_block' if cross else 'block', None, 'is what this network consists of; pass an nn.Block, or take a '
-                             'family that makes its own: models.GPT, models.BERT, models.Transformer, ...')
+            raise FieldError('decoder_block' if cross else 'block', None, 'pass an nn.Block, or '
+                             'take a family that makes its own: models.GPT, models.BERT, ...')
         last = self.norm if getattr(block(parent=None), 'order', 'pre') == 'pre' else None
         return nn.Stack(block, depth or self.depth, last, self.scan, self.remat, **options)
 
@@ -70,7 +73,7 @@ class Composed(linen.Module, kw_only=True):
 
     @linen.nowrap
     def slots(self, stack: nn.Stack, caches: Any, pages: jax.Array | None = None) -> int:
-        """How many positions of a row the KV caches of a stack have room for; 0: its states are no caches."""
+        """The positions that the KV caches of a stack have room for; 0: it has none."""
         if not stack.rewinds:
             return 0
         slots = jax.tree.leaves(caches)[0].shape[2 if self.scan else 1]
@@ -78,15 +81,15 @@ class Composed(linen.Module, kw_only=True):
 
 
 def placed(x: jax.Array, place: linen.Module, steps: jax.Array) -> jax.Array:
-    """Embedded tokens [B, T, D] with what positions add to them, [T, D] or [B, T, D]; None: nothing."""
+    """Embedded tokens [B, T, D] with what positions add to them."""
     positions = place(steps)
     if getattr(place, 'kind', None) == 'sinusoidal':
-        x = x * jnp.asarray(x.shape[-1] ** 0.5, x.dtype)  # the sines have size 1 (Vaswani et al. 2017, section 3.4)
+        x = x * jnp.asarray(x.shape[-1] ** 0.5, x.dtype)  # Vaswani et al. 2017, section 3.4
     return x if positions is None else x + positions
 
 
 def only(mask: ops.Mask, seen: jax.Array | None, T: int) -> ops.Mask | jax.Array:
-    """A mask over T queries that shows them only keys that are `seen`, [B, S] of booleans; None: all of them."""
+    """A mask over T queries with keys `seen`, [B, S] of booleans; None: all of them."""
     if seen is None:
         return mask
     dense, seen = mask.dense(T, seen.shape[1]), seen[:, None, None]  # [B, 1, T, S], [B, 1, 1, S]

@@ -1,4 +1,4 @@
-"""What all language models have in common: an embedding, layers, and an output over the vocabulary."""
+"""The base of all language models: an embedding, layers, and an LM head."""
 
 from typing import Any
 
@@ -16,10 +16,11 @@ class LanguageModel(linen.Module):
 
         embedding    tokens [B, T] -> [B, T, D]; embedding.attend scores where there is no output
         drop         the dropout of what is embedded
-        output       hidden states [B, T, D] -> logits; None: the output weights are those of the embedding (tied)
+        output       hidden states [B, T, D] -> logits; None: tied to the embedding
 
-    and it defines `hidden`; to generate, also `initial_state` and `extend_hidden`, and `context_length` where that is limited.
-    segments: [B, T] where rows hold several texts (see `data.packing`): each is read as if it had a row of its own.
+    and it defines `hidden`; to generate, also `initial_state` and `extend_hidden`, and
+    `context_length` where that is limited. segments: [B, T] where rows hold several texts (see
+    `data.packing`): each is read as if it had a row of its own.
     """
 
     vocabulary: int
@@ -28,16 +29,19 @@ class LanguageModel(linen.Module):
     packs = True  # a row may hold several texts
     context_length = None  # the state never fills up
 
-    def __call__(self, tokens: jax.Array, *, segments: jax.Array | None = None, train: bool = False, **more: Any) -> jax.Array:
+    def __call__(self, tokens: jax.Array, *, segments: jax.Array | None = None,
+                 train: bool = False, **more: Any) -> jax.Array:
         """Logits [B, T, V] of tokens [B, T]. more: what `hidden` takes."""
         return self.score(self.hidden(tokens, segments=segments, train=train, **more)[0])
 
-    def hidden(self, tokens: jax.Array, *, segments: jax.Array | None = None, train: bool = False) -> tuple[jax.Array, Any]:
+    def hidden(self, tokens: jax.Array, *, segments: jax.Array | None = None,
+               train: bool = False) -> tuple[jax.Array, Any]:
         """(hidden states [B, T, D], the state at the end of the rows or None)"""
         raise NotImplementedError
 
-    def extend(self, state: Any, tokens: jax.Array, lengths: jax.Array | None = None, **more: Any) -> tuple[Any, jax.Array]:
-        """Reads tokens [B, T] (row b only up to lengths[b]) and returns (state, logits [B, T, V]). more: see `extend_hidden`."""
+    def extend(self, state: Any, tokens: jax.Array, lengths: jax.Array | None = None,
+               **more: Any) -> tuple[Any, jax.Array]:
+        """Reads tokens [B, T], row b only up to lengths[b]: (state, logits [B, T, V])."""
         state, x = self.extend_hidden(state, tokens, lengths, **more)
         return state, self.score(x)
 
@@ -48,5 +52,6 @@ class LanguageModel(linen.Module):
     @linen.nowrap
     def make_output(self, kernel_init, bias: bool = False) -> nn.Projection | None:
         """The output that `tie` asks for, in `setup`."""
-        return None if self.tie else nn.Projection((self.vocabulary,), ('embed', 'vocab'), bias=bias, kernel_init=kernel_init,
-                                                   dtype=jnp.dtype(self.dtype))
+        return None if self.tie else nn.Projection(
+            (self.vocabulary,), ('embed', 'vocab'), bias=bias, kernel_init=kernel_init,
+            dtype=jnp.dtype(self.dtype))

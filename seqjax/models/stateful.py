@@ -1,4 +1,4 @@
-"""Language models that are a residual stack of layers with a state of one size: what Mamba and RWKV share."""
+"""Language models of layers with a state of one size: what Mamba and RWKV share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +15,15 @@ from seqjax.models.language_model import LanguageModel
 class StatefulLanguageModel(LanguageModel):
     """tokens [B, T] -> logits [B, T, V] of the token after each.
 
-        models.StatefulLanguageModel(V, width=64, depth=12, block=MambaBlock(nn.Mamba(64), norm), norm=norm)
+        block = MambaBlock(nn.Mamba(64), norm)
+        models.StatefulLanguageModel(V, width=64, depth=12, block=block, norm=norm)
 
-    width, depth: D, L. block: an `nn.ResidualBlock` of layers with a state, of which every layer has a copy; norm: after the last.
-    tie: output weights are those of the embedding. dropout: on the embedded tokens. scan, remat: see `nn.Stack`.
+    width, depth: D, L. block: an `nn.ResidualBlock` of layers with a state, of which every layer
+    has a copy; norm: after the last. tie: output weights are those of the embedding. dropout: on
+    the embedded tokens. scan, remat: see `nn.Stack`.
 
-    The state for generation, and for reading a text in one batch after the other, is that of all layers: it has the same size
-    however long the text.
+    The state for generation, and for reading a text in one batch after the other, is that of all
+    layers: it has the same size however long the text.
     """
 
     width: int = 128
@@ -43,7 +45,8 @@ class StatefulLanguageModel(LanguageModel):
         check_at_least(self, 1, 'width', 'depth')
 
     def setup(self):
-        self.embedding = nn.Embedding(self.vocabulary, self.width, self.table_init(), jnp.dtype(self.dtype))
+        self.embedding = nn.Embedding(self.vocabulary, self.width, self.table_init(),
+                                      jnp.dtype(self.dtype))
         self.drop = linen.Dropout(self.dropout)
         self.decoder = self.make_stack()
         self.output = self.make_output(self.output_init())
@@ -58,7 +61,7 @@ class StatefulLanguageModel(LanguageModel):
         return self.make_stack(parent=None).empty_states(batch_size)
 
     def extend_hidden(self, state, tokens, lengths=None, *, starts=None, train=False):
-        """(state, hidden states [B, T, D]). starts: [B] or None; a row where it is 1 forgets its state and begins anew."""
+        """(state, hidden states [B, T, D]). starts: [B], 1 where a row begins anew; or None."""
         if starts is not None:
             state = ops.select_rows(starts > 0, self.initial_state(tokens.shape[0], 0), state)
         x, state = self._run(state, tokens, lengths, None, train)
@@ -68,7 +71,7 @@ class StatefulLanguageModel(LanguageModel):
         x = self.drop(self.embed(tokens), deterministic=not train)
         return self.decoder(x, nn.Context(lengths=lengths, segments=segments), state, train=train)
 
-    # ------------------------------------------------------------------------------------------- what a family changes
+    # ----------------------------------------------------------------- what a family changes
 
     def embed(self, tokens: jax.Array) -> jax.Array:
         """[B, T, D]"""
@@ -77,7 +80,8 @@ class StatefulLanguageModel(LanguageModel):
     @linen.nowrap
     def make_stack(self, **options: Any) -> nn.Stack:
         """The layers. It may hold fields of the model, and not the model itself."""
-        return nn.Stack(self.block or self.make_block(), self.depth, self.norm or self.make_norm(), self.scan, self.remat, **options)
+        return nn.Stack(self.block or self.make_block(), self.depth, self.norm or self.make_norm(),
+                        self.scan, self.remat, **options)
 
     @linen.nowrap
     def table_init(self):

@@ -24,8 +24,8 @@ def check_sizes(model):
         raise FieldError('heads', model.heads, f'must divide width={model.width}; {", ".join(map(str, fits))} would')
 
 
-def maker(part):
-    """A function that makes a module: `part`, or, where it is a module, one that copies it; copies share no parameters."""
+def maker(part: Callable[..., nn.Module] | nn.Module | None) -> Callable[..., nn.Module] | None:
+    """A function that makes modules: `part`, or one that copies it where it is a module."""
     return part.copy if isinstance(part, nn.Module) else part
 
 
@@ -35,11 +35,13 @@ class ResidualBlock(nn.Module):
         'pre'     x + layer(norm(x))      (Xiong et al. 2020; GPT-2, T5, Llama, Mamba)
         'post'    norm(x + layer(x))      (Vaswani et al. 2017; BERT)
 
-    A subclass names its `layers`, has a field for each of them (None: there is none) and the field `norm`, where norm(name=...)
-    makes a norm. dropout: on the output of every layer, before it is added. A layer has one of these calls:
+    A subclass names its `layers`, has a field for each of them (None: there is none) and the field
+    `norm`, where norm(name=...) makes a norm. dropout: on the output of every layer, before it is
+    added. A layer has a state, and the method `empty_state`, or it has neither:
 
-        layer(x, context, state, train=False)      x [B, T, D] -> ([B, T, D], state); layer.empty_state(rows, slots) begins
-        layer(x, train=False)                      x [B, T, D] -> [B, T, D], where there is no state and no `empty_state`
+        layer(x, context, state, train=False)    x [B, T, D] -> ([B, T, D], state)
+        layer.empty_state(rows, slots)           the state before the first position
+        layer(x, train=False)                    x [B, T, D] -> [B, T, D]
 
     A state is a KV cache with room for `slots` positions, or of one size. context: a `Context`.
     """
@@ -54,12 +56,16 @@ class ResidualBlock(nn.Module):
 
     @nn.compact
     def __call__(self, x, context=Context(), states=None, *, train=False):
-        """([B, T, D], states), one for each layer. states None: whole rows, and layers whose state is a cache have none."""
+        """([B, T, D], states), one for each layer. states None: whole rows, without KV caches."""
         layers, kept = self._present(), []
         for (name, layer), state in zip(layers, states or (None,) * len(layers)):
-            norm, drop = self.norm(name=f'{name}_norm'), nn.Dropout(self.dropout, deterministic=not train)
+            norm = self.norm(name=f'{name}_norm')
+            drop = nn.Dropout(self.dropout, deterministic=not train)
             y = norm(x) if self.order == 'pre' else x
-            y, state = layer(y, context, state, train=train) if _has_state(layer) else (layer(y, train=train), None)
+            if _has_state(layer):
+                y, state = layer(y, context, state, train=train)
+            else:
+                y, state = layer(y, train=train), None
             x = x + drop(y)
             x = ops.constrain(x if self.order == 'pre' else norm(x), 'batch', ..., 'embed')
             kept.append(state)
@@ -68,17 +74,19 @@ class ResidualBlock(nn.Module):
     @nn.nowrap
     def empty_states(self, rows, slots=0):
         """The states of its layers before the first position."""
-        return tuple(layer.empty_state(rows, slots) if _has_state(layer) else None for _, layer in self._present())
+        return tuple(layer.empty_state(rows, slots) if _has_state(layer) else None
+                     for _, layer in self._present())
 
     @property
     def rewinds(self):
-        """Whether all its states are KV caches: with a slot for every position, and so one can go back, or keep them in pages."""
+        """Whether all its states are KV caches, so that one can go back, or keep them in pages."""
         states = [layer for _, layer in self._present() if _has_state(layer)]
         return bool(states) and all(getattr(layer, 'has_slots', False) for layer in states)
 
     @nn.nowrap
     def _present(self):
-        return [(name, getattr(self, name)) for name in self.layers if getattr(self, name) is not None]
+        layers = [(name, getattr(self, name)) for name in self.layers]
+        return [(name, layer) for name, layer in layers if layer is not None]
 
 
 def _has_state(layer):
@@ -86,11 +94,12 @@ def _has_state(layer):
 
 
 class Block(ResidualBlock):
-    """The Transformer's: attention, cross-attention where there is an encoder, and a feed-forward network.
+    """The Transformer's: attention, cross-attention to an encoder, and a feed-forward network.
 
-    attention, cross, feed_forward: see `MultiHeadAttention`, `CrossAttention`, `FeedForward`; any other layers with their calls
-    will do. The states are (KV cache, memory, None), or without cross-attention (KV cache, None); cross-attention takes its
-    memory (keys, values) as a state and gives back its weights [B, T, S] where context.look, or None.
+    attention, cross, feed_forward: see `MultiHeadAttention`, `CrossAttention`, `FeedForward`; any
+    other layers with their calls will do. The states are (KV cache, memory, None), or without
+    cross-attention (KV cache, None); cross-attention takes its memory (keys, values) as a state and
+    gives back its weights [B, T, S] where context.look, or None.
     """
 
     attention: nn.Module
@@ -107,12 +116,13 @@ class Stack(nn.Module):
     """L blocks one after another, and a last norm.
 
         stack(x, context)                                  x [B, T, D] -> ([B, T, D], states)
-        stack(x, context, stack.empty_states(B, slots))    the same, and the states go on in the next call
+        stack(x, context, stack.empty_states(B, slots))    states go on in the next call
 
-    block: a block, of which each layer has a copy, or a function: block(name=...) makes one; theirs are the names block_0, block_1,
-    ... norm: the same for the last norm; None: there is none. scan: blocks are one block, compiled once, whose parameters have a
-    leading axis of L, and whose states have it second, after the rows; otherwise states are a tuple with those of each block.
-    remat: gradient checkpointing, activations inside a block are computed again in the backward pass.
+    block: a block, of which each layer has a copy, or a function: block(name=...) makes one; their
+    names are block_0, block_1, ... norm: the same for the last norm; None: there is none. scan:
+    blocks are one block, compiled once, whose parameters have a leading axis of L, and whose states
+    have it second, after the rows; otherwise states are a tuple with those of each block. remat:
+    gradient checkpointing, activations inside a block are computed again in the backward pass.
     """
 
     block: Callable[..., nn.Module] | nn.Module
@@ -140,12 +150,15 @@ class Stack(nn.Module):
 
         run = nn.remat(run, prevent_cse=not self.scan) if self.remat else run
         if self.scan:
-            layers = nn.scan(run, variable_axes={'params': 0, 'penalties': 0}, split_rngs={'params': True, 'dropout': True},
-                             in_axes=(1, 0), out_axes=1, length=self.depth, metadata_params={nn.PARTITION_NAME: 'layers'})
+            layers = nn.scan(
+                run, variable_axes={'params': 0, 'penalties': 0}, in_axes=(1, 0), out_axes=1,
+                split_rngs={'params': True, 'dropout': True}, length=self.depth,
+                metadata_params={nn.PARTITION_NAME: 'layers'})
             x, states = layers(self.blocks, x, states, jnp.arange(self.depth))
         else:
             kept = []
-            for layer, (block, state) in enumerate(zip(self.blocks, states or (None,) * self.depth)):
+            states = states or (None,) * self.depth
+            for layer, (block, state) in enumerate(zip(self.blocks, states)):
                 x, state = run(block, x, state, layer)
                 kept.append(state)
             states = tuple(kept)
@@ -175,10 +188,12 @@ class Stack(nn.Module):
 
     @nn.nowrap
     def by_kind(self, states):
-        """The states of all layers as one tuple for each kind of layer in a block: the inverse of `by_block`."""
+        """All states, one tuple for each kind of layer in a block: the inverse of `by_block`."""
         return states if self.scan else tuple(zip(*states))
 
     @nn.nowrap
     def by_block(self, *kinds):
-        """The states of all layers, from those of each kind of layer in a block; None: it has none."""
-        return kinds if self.scan else tuple(zip(*((None,) * self.depth if kind is None else kind for kind in kinds)))
+        """All states, from those of each kind of layer in a block; None: it has none."""
+        if self.scan:
+            return kinds
+        return tuple(zip(*((None,) * self.depth if kind is None else kind for kind in kinds)))
