@@ -15,7 +15,7 @@ from seqjax.errors import FieldError
 FIX = '; fix it, or set config.data.on_error=skip'
 FIRST = '; fix it: without the first row the columns are not known'
 AGAIN = 'copy the file again'
-FORMATS = 'tsv, csv, jsonl, fasta, folder'
+FORMATS = 'tsv, csv, jsonl, fasta, folder, images'
 GOOD = b'good film\tpos\nbad film\tneg\nfine\tpos\npoor\tneg\n'
 READ = [('good film', 'pos'), ('bad film', 'neg'), ('fine', 'pos'), ('poor', 'neg')]
 ZIPPED = gzip.compress(b''.join(b'%d\t%d\n' % (i * 7919 % 1000, i % 2) for i in range(300)), mtime=0)
