@@ -1,4 +1,7 @@
-"""The training step of a GPT compiled for eight TPUs, on a machine without any: libtpu brings the compiler."""
+"""Training steps compiled for TPUs, on a machine without any: libtpu brings the compiler.
+
+    python tests/train/test_tpu.py PRESET TOPOLOGY     memory and work of a published size with fsdp = all chips, as JSON; for minutes
+"""
 
 import collections
 import importlib.util
@@ -16,20 +19,27 @@ from tests.processes import ROOT, plain_environment
 
 MESHES = {'data': (8, 1, 1), 'fsdp': (1, 8, 1), 'tensor': (2, 2, 2)}  # sizes of data, fsdp and tensor
 B, T, H, K, L = 8, 128, 2, 128, 1
+PRESETS = {'gpt2_xl': 'v5p:4x4x4', 'bert_large': 'v5e:8x8', 't5_3b': 'v5p:4x4x4'}
+MEMORY = {'v5e': 15.75, 'v5p': 95.74}  # GiB of a chip that programs may take
 OTHERS = {'experts': ('gpt', dict(experts=4)), 'mamba': ('mamba', {}), 'rwkv': ('rwkv', {})}  # on the mesh 'tensor'
 SETTINGS = dict(JAX_PLATFORMS='cpu', TPU_SKIP_MDS_QUERY='1', TPU_WORKER_HOSTNAMES='localhost', TPU_ACCELERATOR_TYPE='v5litepod-8')
 
 
-@pytest.fixture(scope='module')
-def programs(tmp_path_factory):
-    """What `main` says of the compiled step on every mesh, from a process in which libtpu finds its settings."""
+def run_main(*arguments):
+    """What `main` says, from a process in which libtpu finds its settings."""
     if importlib.util.find_spec('libtpu') is None:
         pytest.skip("libtpu, the compiler for TPUs, is not installed: pip install 'jax[tpu]'")
     paths = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
-    done = subprocess.run([sys.executable, __file__, str(tmp_path_factory.mktemp('tpu'))], capture_output=True, text=True,
-                          cwd=ROOT, env=plain_environment() | SETTINGS | dict(PYTHONPATH=paths), timeout=900)
+    done = subprocess.run([sys.executable, __file__, *map(str, arguments)], capture_output=True, text=True,
+                          cwd=ROOT, env=plain_environment() | SETTINGS | dict(PYTHONPATH=paths), timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope='module')
+def programs(tmp_path_factory):
+    """What `tiny_steps` says of the compiled step on every mesh."""
+    return run_main(tmp_path_factory.mktemp('tpu'))
 
 
 @pytest.mark.parametrize('mesh', MESHES)
@@ -45,7 +55,17 @@ def test_other_steps_are_compiled(name, programs):
     assert programs[name]['ragged'] == (name == 'experts')  # the products that only chosen experts take part in
 
 
-def main(folder):
+@pytest.mark.slow
+@pytest.mark.parametrize('name', PRESETS)
+def test_a_published_size_with_fully_sharded_parameters_fits_and_nothing_is_computed_twice(name):
+    """Rows that lay whole on every chip needed 205 GiB (gpt2_xl) and 171 GiB (bert_large)."""
+    topology = PRESETS[name]
+    found = run_main(name, topology)
+    assert found['temporaries'] + found['arguments'] < MEMORY[topology.partition(':')[0]]
+    assert found['work'] <= 1.05
+
+
+def tiny_steps(folder):
     import jax
     from jax.experimental import topologies
     from jax.sharding import AxisType, Mesh
@@ -77,8 +97,47 @@ def main(folder):
         outputs = [re.search(r'bf16\[([\d,]+)\]', shapes)[1] for kernel, shapes in calls if '_fwd_' in kernel]
         facts[name] = dict(kernels=collections.Counter(kernel for kernel, _ in calls),
                            numbers=[math.prod(map(int, output.split(','))) for output in outputs])
-    print(json.dumps(facts))
+    return facts
+
+
+def preset_step(name, topology):
+    """GiB of one chip, and the work of all as a multiple of what the step needs, of a preset as its experiment trains it."""
+    import functools
+    import importlib
+
+    from experiments.scaling.presets import get_config
+    import jax
+    from jax.experimental import topologies
+    from jax.sharding import AxisType, Mesh
+    import numpy as np
+
+    from seqjax.analysis.cost.compiled import compiled_flops
+    from seqjax.analysis.cost.flops import jaxpr_flops
+    from seqjax.parallel import AXES, Jit, over_batch
+    from seqjax.runs.restore import placed
+    from seqjax.train import make_train_step
+    from seqjax.train.experiment import make_task, optimizer_of
+    from seqjax.train.parameters import make_parameters
+    from seqjax.train.state import create_state
+
+    chips = np.array(topologies.get_topology_desc(platform='tpu', topology_name=topology).devices)
+    strategy = Jit(Mesh(chips.reshape(1, -1, 1), AXES, axis_types=(AxisType.Auto,) * len(AXES)))
+    config = get_config(name)
+    rows = importlib.import_module('seqjax.modes.describe')._assumed(config)
+    task = make_task(config, for_model=rows.for_model, for_task=rows.for_task, sample=rows.sample['inputs'])
+    schedule, optimizer = optimizer_of(config, task.model.width)
+    parameters = make_parameters(config, task, rows.sample)
+    create = functools.partial(create_state, task, optimizer, batch=rows.sample, parameters=parameters)
+    target = placed(jax.eval_shape(create, jax.random.key(0)), parameters.boxed, strategy)
+    n = config.train.accumulate
+    batch = {name: jax.ShapeDtypeStruct((n * x.shape[0], *x.shape[1:]), x.dtype, sharding=over_batch(strategy.mesh))
+             for name, x in rows.batch.items()}
+    program = strategy.compile(make_train_step(task, optimizer, schedule, seed=0, accumulate=n), target, batch, updates_state=True)
+    memory, gib = program.run.memory_analysis(), 2 ** 30
+    work = compiled_flops(program.run.as_text()) * chips.size / jaxpr_flops(program.jaxpr.jaxpr)
+    return dict(rows=batch['inputs'].shape, arguments=memory.argument_size_in_bytes / gib, work=work,
+                temporaries=memory.temp_size_in_bytes / gib, peak=memory.peak_memory_in_bytes / gib)
 
 
 if __name__ == '__main__':
-    main(pathlib.Path(sys.argv[1]))
+    print(json.dumps(tiny_steps(pathlib.Path(sys.argv[1])) if len(sys.argv) == 2 else preset_step(*sys.argv[1:])))
