@@ -65,7 +65,8 @@ def from_hf(directory, *, dtype='float32'):
         raise FieldError('dtype', dtype, suggestion(str(dtype), models.DTYPES))
     directory, problems = pathlib.Path(directory), []
     if not directory.is_dir():
-        raise UserError(f'{directory}: there is no such directory')
+        raise UserError(f"{directory}: there is no such directory; download the files first, as with 'hf download {directory} "
+                        f"--local-dir {directory}'")
     config = hf_files.read_json(directory / hf_files.CONFIG, problems)
     readable = not problems
     raw = hf_files.read_tensors(directory, problems)

@@ -22,7 +22,7 @@ from seqjax.params import freezing
 from seqjax.runs.directory import RunDirectory
 from seqjax.runs.origins import open_origin
 from seqjax.runs.restore import placed
-from seqjax.runs.transfer import find_origin
+from seqjax.runs.transfer import as_begun, find_origin, with_model_of
 from seqjax.train.experiment import check_batch, load_data, make_task, optimizer_of
 from seqjax.train.parameters import make_parameters
 
@@ -51,7 +51,7 @@ def describe_experiment(config, run=None):
     mesh = configs.with_prefix('config', lambda: parallel.abstract_mesh(**sizes))
     strategy = configs.with_prefix('config', lambda: parallel.STRATEGIES[config.parallel.strategy](mesh))
     check_batch(config, mesh)
-    rows = _assumed(config) if config.vocabulary else _from_data(config, run)
+    config, rows = (config, _assumed(config)) if config.vocabulary else _from_data(config, run)
     task = make_task(config, for_model=rows.for_model, for_task=rows.for_task, sample=rows.sample['inputs'])
     parameters = make_parameters(config, task, rows.sample)
     tokens = _tokens(task, rows.batch)
@@ -66,13 +66,15 @@ def describe_experiment(config, run=None):
 
 def _from_data(config, run):
     origin = find_origin(config, run) if run else open_origin(config.init_from) if config.init_from else None
-    config = config.copy_and_resolve_references()
+    described, _ = with_model_of(origin, as_begun(config, run) if run else config)
+    config = described.copy_and_resolve_references()
     if config.data.get('batching', 'pack') != 'pack':
         config.data.batching = 'pad'  # every row as long as the longest, which needs the most memory
     dataset = configs.with_prefix('config', lambda: load_data(config, run or _NoRun(), origin))
     batch = dataset.training_batches(batch_size=config.data.batch_size, seed=config.seed)[0]
     micro = lambda x: jax.ShapeDtypeStruct((len(x) // config.train.accumulate, *x.shape[1:]), x.dtype)
-    return Rows(dataset.for_model(), dataset.for_task(), dataset.sample(), jax.tree.map(micro, jax.eval_shape(lambda: batch)))
+    return described, Rows(dataset.for_model(), dataset.for_task(), dataset.sample(),
+                           jax.tree.map(micro, jax.eval_shape(lambda: batch)))
 
 
 def _assumed(config):

@@ -16,7 +16,8 @@ def _run(request):
     if config.cost.layers:
         raise UserError(f'config.cost.layers={config.cost.layers!r}: is about layers and trains nothing; add --mode=cost')
     try:
-        result = train.sweep(request.variants, workdir) if request.variants else train.train(train.prepare(config, workdir, _say))
+        result = train.sweep(request.variants, workdir) if request.variants else train.train(
+            train.prepare(config, workdir, _say, typed=tuple(request.changes)))
     except train.Interrupted as interrupted:
         print(interrupted, file=sys.stderr)
         sys.exit(interrupted.exit_code)

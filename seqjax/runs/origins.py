@@ -28,6 +28,7 @@ class Origin:
         fetch       {path: sharding} -> {path: array}, each where it is wanted; every process calls it
         read        name of a file that lies there -> its text, or None
         model       {field: value} of the model that learned them
+        family      the name of that model, of files of Hugging Face; '' of a run
     """
 
     name: str
@@ -35,6 +36,7 @@ class Origin:
     fetch: Callable
     read: Callable
     model: dict
+    family: str = ''
 
     def __str__(self):
         return self.name
@@ -47,7 +49,8 @@ def open_origin(text, report=print):
         directory, which = pathlib.Path(text.rpartition('@')[0]), text.rpartition('@')[2]
     refuse = functools.partial(FieldError, 'config.init_from', text)
     if not directory.is_dir():
-        raise refuse('there is no such directory; train the run that it names first, or set --config.init_from to another')
+        raise refuse('there is no such directory; train the run that it names first, or set --config.init_from to another; '
+                     "files of Hugging Face are downloaded with 'hf download NAME --local-dir DIR'")
     if any(directory.glob('*.safetensors')):
         if which != 'latest':
             raise refuse(f"Hugging Face's files have no steps; leave out @{which}")
@@ -119,7 +122,9 @@ def _files_of_hugging_face(directory):
         return {path: jax.make_array_from_callback(shapes[path].shape, place, np.asarray(arrays[path]).__getitem__)
                 for path, place in wanted.items()}
 
-    return Origin(str(directory), shapes, fetch, _tokens_of_hugging_face(directory, found.model).get, models.fields(found.model))
+    family = next((name for name, model in models.MODELS.items() if model is type(found.model)), '')
+    return Origin(str(directory), shapes, fetch, _tokens_of_hugging_face(directory, found.model).get, models.fields(found.model),
+                  family)
 
 
 def _tokens_of_hugging_face(directory, model):

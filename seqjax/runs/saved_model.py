@@ -3,6 +3,7 @@
     name, fields, from_data     the model, the fields that the config set, and those that the data decided
     given                       shapes and dtypes of what its init takes, for a batch of one row
     alpha                       of its LoRA adapters, where it has some
+    decided                     names of the fields that the files of Hugging Face decided that the run began with
 """
 
 import copy
@@ -31,6 +32,7 @@ class SavedModel:
     from_data: dict
     given: tuple
     alpha: float = 1.0
+    decided: tuple = ()
 
     def build(self) -> Any:
         """The linen module."""
@@ -58,7 +60,8 @@ def loads(text: str) -> SavedModel:
     arguments, named = jax.tree.map(spec, saved['given'], is_leaf=is_spec)
     from_data = {name: np.zeros(value['shape'], value['dtype']) if is_spec(value) else value
                  for name, value in saved['from_data'].items()}
-    return SavedModel(saved['name'], saved['fields'], from_data, (tuple(arguments), named), saved['alpha'])
+    return SavedModel(saved['name'], saved['fields'], from_data, (tuple(arguments), named), saved['alpha'],
+                      tuple(saved['decided']))
 
 
 def make_model(config: Any, from_data: dict, inputs: Any) -> tuple[Any, dict]:
@@ -75,12 +78,13 @@ def make_model(config: Any, from_data: dict, inputs: Any) -> tuple[Any, dict]:
     return model, fields
 
 
-def describe_model(config: Any, task: Any, from_data: dict, sample: dict) -> SavedModel:
+def describe_model(config: Any, task: Any, from_data: dict, sample: dict, decided: tuple = ()) -> SavedModel:
     """The SavedModel of a task's model. sample: a batch of one row."""
     fields = {name: value for name, value in config.model.to_dict().items() if name != 'name'}
     if config.parameters:
         fields['width'] = task.model.width
-    return SavedModel(config.model.name, fields, dict(from_data), _given(task, sample), config.lora.alpha)
+    return SavedModel(config.model.name, fields, dict(from_data), _given(task, sample), config.lora.alpha,
+                      decided)
 
 
 def saved_model(run: RunDirectory) -> SavedModel:

@@ -15,6 +15,7 @@ from seqjax.params import low_rank, paths
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.params.layer_layouts import in_layout_of
 from seqjax.runs.origins import open_origin
+from seqjax.runs.saved_model import FILE, loads
 
 # Endings of fields of a model that weights do not depend on: with others they mean the same.
 HARMLESS = ('name', 'dropout', 'dtype', 'scan', 'remat', 'init_scale', 'zoneout')
@@ -54,6 +55,34 @@ def find_origin(config, run, report=print):
     if not config.init_from or Checkpoints(run.checkpoints).steps():
         return None
     return open_origin(config.init_from, report)
+
+
+def with_model_of(origin, config, typed=()):
+    """(config with the model that files of Hugging Face describe, the fields that they decided): nothing is typed again.
+
+    What weights do not depend on stays as the config has it, see HARMLESS. typed: fields that were asked for in so many words,
+    as 'model.width'; they are refused where the files say otherwise.
+    """
+    if origin is None or origin.family != config.model.name:
+        return config, ()
+    decided = {field: value for field, value in origin.model.items() if field in config.model and not field.endswith(HARMLESS)}
+    for field, value in decided.items():
+        if f'model.{field}' in typed and config.model[field] != value:
+            raise FieldError(f'config.model.{field}', config.model[field], f'the weights in {origin} have {value!r}; leave it out')
+    config = config.copy_and_resolve_references()
+    config.model.update(decided)
+    return config, tuple(decided)
+
+
+def as_begun(config, run, typed=()):
+    """The config with the fields of the model that were decided when the run began: see `with_model_of`."""
+    text = run.read(FILE)
+    saved = loads(text) if text and config.init_from else None
+    if saved is None or saved.name != config.model.name:
+        return config
+    config = config.copy_and_resolve_references()
+    config.model.update({field: saved.fields[field] for field in saved.decided if f'model.{field}' not in typed})
+    return config
 
 
 def make_start(config, origin, parts):

@@ -77,9 +77,9 @@ class Experiment:
         """What a recurrent model remembers before the first batch: nothing; None where nothing is carried."""
         return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype), x.sharding), self.target.carry)
 
-    def saved_model(self, config):
+    def saved_model(self, config, decided=()):
         """What rebuilds the model alone."""
-        return describe_model(config, self.task, self.dataset.for_model(), self.dataset.sample())
+        return describe_model(config, self.task, self.dataset.for_model(), self.dataset.sample(), decided)
 
     def parameter_count(self, counted=lambda path: True):
         return sum(leaf.size for path, leaf in by_path(self.target.params).items() if counted(path))
@@ -139,22 +139,25 @@ def build(config, run, origin=None, report=lambda text: None):
                       configs.with_prefix('config', lambda: make_decoded(config, dataset)))
 
 
-def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = lambda text: None) -> Experiment:
+def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = lambda text: None, *,
+            typed: Sequence[str] = ()) -> Experiment:
     """What `config` describes, checked and ready to be trained in `workdir`, where nothing is written yet. report: told what is
-    read before it is."""
+    read before it is. typed: fields of a command line, which files of Hugging Face must not contradict: `with_model_of`."""
     configs.validate(config)
     configs.refuse_quantised(config, 'training changes')
     if config.data.split != 'validation':
         raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
                          'split is measured once, at the end; leave it out, or use --mode=eval')
     run = RunDirectory(workdir)
+    config = transfer.as_begun(config, run, typed)
     run.check(config)
     origin = transfer.find_origin(config, run, report)
+    config, decided = transfer.with_model_of(origin, config, typed)
     parts = build(config, run, origin, report)
     stopping.check(config, parts)
     return dataclasses.replace(
         parts, start=transfer.make_start(config, origin, parts) if origin else None, lines=tuple(parts.describe()),
-        texts=texts_of(config, parts.dataset, parts.saved_model(config)))
+        texts=texts_of(config, parts.dataset, parts.saved_model(config, decided)))
 
 
 def _first(config):

@@ -136,13 +136,13 @@ def test_assumed_rows_are_those_that_data_would_have(tmp_path):
         config = tiny_config(model, task=task, vocabulary=V, data=dict(source=text, **options))
         assumed = shapes(module._assumed(config))
         config.vocabulary = 0
-        assert assumed == shapes(module._from_data(config, None))
+        assert assumed == shapes(module._from_data(config, None)[1])
     for accumulate, rows in ((1, 24), (4, 6)):  # of 3 * 8 rows of 2 * 16 tokens
         config = tiny_config('transformer', task='translation', vocabulary=V, train=dict(accumulate=accumulate),
                              data=dict(source='reverse', batch_tokens=1000, sequence_length=16))
         assert shapes(module._assumed(config))['targets'][0] == (rows, 16)
     config.vocabulary = 0
-    assert shapes(module._from_data(config, None))['targets'][0] == (rows, 17)  # with the end
+    assert shapes(module._from_data(config, None)[1])['targets'][0] == (rows, 17)  # with the end
 
 
 def test_batches_of_shorter_pairs_have_more_tokens_than_those_of_the_longest():

@@ -1,6 +1,8 @@
 """Runs that begin with a directory of Hugging Face's and read with its tokenizer: the numbers that transformers reads, and its answers."""
 
+import dataclasses
 import json
+import shutil
 import types
 
 import jax
@@ -82,6 +84,27 @@ def test_a_classifier_of_pairs_reads_and_answers_as_transformers_does(bert, pair
         np.testing.assert_allclose(answer(padded, np.array([len(ours)])), expected, atol=1e-4)
         checked += 1
     assert 5 < checked < 40  # both long and short ones were there
+
+
+def test_the_files_fill_the_model_of_the_config_also_when_the_run_goes_on_without_them(bert, pairs, tmp_path):
+    """Nothing is typed again: width, depth, heads, feed_forward and order are those of the weights; dropout is the config's."""
+    directory = shutil.copytree(bert.directory, tmp_path / 'theirs')
+    config = classifier(bert, pairs, train=dict(steps=2, save_every=1), parallel=dict(data=1))
+    config.init_from = str(directory)
+    wanted = train.build(config, RunDirectory(tmp_path / 'no'), transfer.find_origin(config, RunDirectory(tmp_path / 'no'))).task.model
+    config.model.update(dict(width=24, depth=3, heads=3, feed_forward=0, order='pre', dropout=0.2))
+    with pytest.raises(FieldError) as caught:
+        train.prepare(config, tmp_path / 'run', typed=('model.width', 'train.steps'))
+    assert str(caught.value) == (f'config.model.width=24: the weights in {directory} have {SIZES["width"]}; leave it out')
+    assert not (tmp_path / 'run').exists()
+    train.train(config, tmp_path / 'run')
+    shutil.rmtree(directory)
+    config.train.steps = 3
+    train.train(config, tmp_path / 'run')
+    saved = RunDirectory(tmp_path / 'run').saved_config().model
+    assert saved.dropout == 0.2 and {name: saved[name] for name in SIZES} == SIZES
+    model, _ = load_model(tmp_path / 'run')
+    assert dataclasses.replace(model, dropout=wanted.dropout) == wanted
 
 
 def test_it_is_trained_kept_and_written_back(bert, pairs, tmp_path):

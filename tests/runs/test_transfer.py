@@ -164,8 +164,10 @@ def test_what_names_nothing_is_refused(old, tagger, tmp_path, fields, sentence):
 
 
 @pytest.mark.parametrize('name, sentence', [
-    ('nothing', 'there is no such directory; train the run that it names first, or set --config.init_from to another'),
-    ('a_file', 'there is no such directory; train the run that it names first, or set --config.init_from to another'),
+    ('nothing', "there is no such directory; train the run that it names first, or set --config.init_from to another; files of Hugging "
+     "Face are downloaded with 'hf download NAME --local-dir DIR'"),
+    ('a_file', "there is no such directory; train the run that it names first, or set --config.init_from to another; files of Hugging "
+     "Face are downloaded with 'hf download NAME --local-dir DIR'"),
     ('empty', 'holds neither a run (config.json and checkpoints/) nor weights of Hugging Face (config.json and *.safetensors)'),
     ('sweep', 'holds several runs; name one of them, as in {folder}/sweep/wide'),
     ('run@7', "after @ write 'best' or a step; there are: 1"),
