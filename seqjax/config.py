@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+from flax import traverse_util
 from ml_collections import ConfigDict
 
 from seqjax import data, decode, fields, models, tasks
@@ -167,8 +168,8 @@ def task_of(config):
 
 def options_of(section: str) -> type:
     """The dataclass that declares the fields of a section: that of a room; `config.train` also has those that tasks own."""
-    owned = {name: task.options for name, task in tasks.TASKS.items()}
-    return fields.joined(TrainOptions, owned) if section == 'train' else OPTIONS[section]
+    return OPTIONS[section] if section != 'train' else fields.joined(
+        TrainOptions, {name: task.options for name, task in tasks.TASKS.items()})
 
 
 def _kinds(task, source):
@@ -274,10 +275,4 @@ def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.
 
 def flatten(config):
     """{'model.width': 128, ...}"""
-    flat = {}
-    for name, value in config.items():
-        if isinstance(value, ConfigDict):
-            flat.update({f'{name}.{field}': v for field, v in flatten(value).items()})
-        else:
-            flat[name] = value
-    return flat
+    return traverse_util.flatten_dict(config.to_dict(), sep='.')
