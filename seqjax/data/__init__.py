@@ -5,6 +5,7 @@ from seqjax.data.batches.ragged import Ragged, bucket_lengths, efficiency, plan_
 from seqjax.data.batches.streams import evaluation_streams, training_streams
 from seqjax.data.batches.windows import Windows, evaluation_batches, prefetched, training_batches
 from seqjax.data.corpus import Corpus, load_corpus
+from seqjax.data.dataset import Dataset
 from seqjax.data.embedded.synthetic import Synthetic
 from seqjax.data.images.class_folders import ClassFolders, decoded, read_class_folders
 from seqjax.data.labelled import Labelled, load_labelled
@@ -25,7 +26,7 @@ from seqjax.data.text.sources import TextSource, load_text, open_text
 from seqjax.data.text.tokenizers import BPETokenizer, ByteTokenizer, CharTokenizer, SymbolTokenizer, UnigramTokenizer
 
 __all__ = ['BPETokenizer', 'ByteTokenizer', 'CODECS', 'CharTokenizer', 'ClassFolders', 'Codec',
-           'Corpus', 'Documents', 'Example', 'Examples', 'Labelled', 'LabelledCodec', 'Made',
+           'Corpus', 'Dataset', 'Documents', 'Example', 'Examples', 'Labelled', 'LabelledCodec', 'Made',
            'Packed', 'PairCodec', 'Pairs', 'PretrainedTokenizer', 'Pretraining', 'Ragged',
            'SOURCES', 'Source', 'SymbolTokenizer', 'Synthetic', 'Text', 'TextCodec', 'TextPair',
            'TextSource', 'Transform', 'UnigramTokenizer', 'Windows', 'bucket_lengths', 'check_task', 'decoded',

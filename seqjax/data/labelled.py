@@ -9,6 +9,7 @@ import numpy as np
 from seqjax.data.batches import packing, ragged
 from seqjax.data.batches.ragged import length_of
 from seqjax.data.batches.stacked import Stacked
+from seqjax.data.dataset import Dataset
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
 from seqjax.data.readers.splits import drawn
@@ -22,7 +23,7 @@ from seqjax.tasks import TASKS
 
 
 @dataclasses.dataclass(frozen=True)
-class Labelled:
+class Labelled(Dataset):
     """Labelled sequences or images. Interface: `data.Dataset`.
 
     Args:
@@ -53,9 +54,6 @@ class Labelled:
         lengths = self.index.lengths['train']
         rows = len(self._packed('train', ('train',), 1).rows) if self.batching == 'pack' else len(lengths)
         return float(lengths.sum() / rows)
-
-    def rows_of_a_step(self, batch_size):
-        return batch_size
 
     @property
     def shapes(self):

@@ -1,8 +1,10 @@
 """From `config.data` to a set of batches: one interface for text, labelled sequences, translations and generated rows."""
 
 import functools
+from typing import Any
 
 from seqjax.data.corpus import load_corpus
+from seqjax.data.dataset import Dataset
 from seqjax.data.labelled import load_labelled
 from seqjax.data.options import DataOptions
 from seqjax.data.pairs import load_pairs
@@ -11,26 +13,19 @@ from seqjax.data.readers.files import read_examples
 from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tfds import tfds_examples
 from seqjax.data.sources import OF_TEXT, SOURCES, names_of
+from seqjax.data.text.codec import Codec
 from seqjax.errors import FieldError
 from seqjax.fields import whole
 from seqjax.tasks import TASKS, taking
 
 
-def load(options, task, saved=None):
-    """The set that `config.data` names, for a task: a Corpus, a Pretraining, a Labelled, a Pairs or a Synthetic.
+def load(options: Any, task: str, saved: Codec | None = None) -> Dataset:
+    """The `Dataset` that `config.data` names, for a task.
 
-    saved: the codec that a run wrote when it began, or that of the run that it starts from (see `data.inherited`).
-
-        training_batches(batch_size, seed, process, processes)              element `step` is a function of (seed, step)
-        evaluation_batches(batch_size, split, limit, process, processes)    the held-out rows, each counted once
-        sample()                        a batch of one row, to make parameters from
-        steps                           of a row, or their mean
-        splits                          'train', 'validation' and, where there is one, 'test'
-        shapes                          how many programs training and evaluation compile
-        for_model(), for_task()         what the data decides about them: the size of the vocabulary, the names of classes
-        codec                           how text becomes numbers and back; None where the inputs are numbers
-        files()                         {name: text} of what a run must keep
-        facts(), str()                  what it is, for data.json and for a reader
+    Args:
+        options: `config.data`.
+        task: the name of a task.
+        saved: the codec that a run wrote when it began, or that of the run that it starts from (see `data.inherited`).
     """
     check_task(options.source, task)
     options = whole(DataOptions, options)
@@ -42,6 +37,8 @@ def load(options, task, saved=None):
     if kind in OF_TEXT:
         return load_pretraining(options, task, saved)
     examples = load_examples(options, task)
+    if isinstance(examples, Dataset):
+        return examples
     if kind == 'pairs':
         return load_pairs(examples, options, saved)
     return load_labelled(examples, task, options, saved)

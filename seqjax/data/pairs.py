@@ -6,6 +6,7 @@ import hashlib
 import numpy as np
 
 from seqjax.data.batches import ragged
+from seqjax.data.dataset import Dataset
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
 from seqjax.data.source import Rows, batch_of_one
@@ -16,7 +17,7 @@ from seqjax.errors import FieldError, UserError
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairs:
+class Pairs(Dataset):
     """Pairs of texts. Interface: `data.Dataset`.
 
     A batch has inputs [B, S] and their lengths [B], targets [B, T] and their weights [B, T]. A pair goes to a bucket by its
@@ -39,7 +40,6 @@ class Pairs:
     report: str
 
     tokenizer = None  # there are two: see `codec`
-    has_gaps = False
 
     @property
     def steps(self):
@@ -74,9 +74,6 @@ class Pairs:
 
     def for_model(self):
         return self.codec.for_model()
-
-    def for_task(self):
-        return {}
 
     def files(self):
         """What a run keeps to translate new texts: {name: text}."""

@@ -14,6 +14,7 @@ import grain
 import numpy as np
 
 from seqjax.data.batches.per_process import ENDLESS, evaluated, per_process
+from seqjax.data.dataset import Dataset
 
 TRAINING, HELD_OUT = 0, 1  # streams; no seed of one gives a row of the other
 RECALLED, LETTERS = 10, 8  # of the copy task
@@ -65,17 +66,15 @@ GENERATORS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Synthetic:
-    """The set that `source` names, with T = `length`. Interface: see `data.load`."""
+class Synthetic(Dataset):
+    """The set that `source` names, with T = `length`. Interface: `data.Dataset`."""
 
     source: str
     length: int
     held_out_rows: int
 
     codec = tokenizer = None
-    has_gaps = False
     splits = ('train', 'validation')
-    shapes = (1, 1)
 
     @property
     def steps(self):
@@ -102,12 +101,6 @@ class Synthetic:
 
     def for_model(self):
         return dict(vocabulary=GENERATORS[self.source].vocabulary, context_length=self.steps, outputs=1)
-
-    def for_task(self):
-        return {}
-
-    def files(self):
-        return {}
 
     def sample(self):
         """A batch of one row."""
