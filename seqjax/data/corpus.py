@@ -9,6 +9,7 @@ import numpy as np
 from seqjax.data.batches.packing import Documents, Packed
 from seqjax.data.batches.streams import evaluation_streams, training_streams
 from seqjax.data.batches.windows import evaluation_batches, training_batches
+from seqjax.data.dataset import Dataset
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import TextCodec
 from seqjax.data.text.codecs import FILE
@@ -21,11 +22,11 @@ MANY_UNKNOWN = 0.05  # of the tokens
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Corpus:
+class Corpus(Dataset):
     """The tokens of every split, their codec, where the text is from and its hash. Tokens stay on disk.
 
     carry: whether a row goes on where that of the batch before ended. documents: what ends a document; then rows hold several,
-    see `data.packing`. Interface: see `data.load`.
+    see `data.packing`. Interface: `data.Dataset`.
     """
 
     parts: dict[str, Part]
@@ -34,9 +35,6 @@ class Corpus:
     sha256: str
     carry: bool = False
     documents: str = ''
-
-    shapes = (1, 1)
-    has_gaps = False
 
     @property
     def splits(self) -> tuple[str, ...]:

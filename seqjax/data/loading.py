@@ -14,7 +14,7 @@ from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tfds import tfds_examples
 from seqjax.data.sources import OF_TEXT, SOURCES, names_of
 from seqjax.data.text.codec import Codec
-from seqjax.errors import FieldError
+from seqjax.errors import FieldError, with_prefix
 from seqjax.fields import whole
 from seqjax.tasks import TASKS, taking
 
@@ -61,6 +61,8 @@ def load_examples(options, task):
 
 def default_task(source):
     """The name of the task that a source is for, where the config names none."""
+    if ':' not in source:
+        with_prefix('data', lambda: SOURCES[source])
     return taking(SOURCES[source].targets[0] if source in SOURCES else OF_TEXT[0])[0]
 
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from seqjax.data.batches.per_process import evaluated, per_process, shuffled
+from seqjax.data.dataset import Dataset
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import learn_tokenizer
@@ -69,8 +70,8 @@ class Pieces:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pretraining:
-    """Rows of a text with something hidden in them. Interface: see `data.load`.
+class Pretraining(Dataset):
+    """Rows of a text with something hidden in them. Interface: `data.Dataset`.
 
     texts: {'train': Pieces or SentencePairs, 'validation': ...}: drawn(i, rng) or fixed(i, rng) -> (texts, more of the row).
     hide(*texts, rng=rng) -> a row: a `Masking`, whose batches have inputs [B, T], lengths [B], places [B, M], targets [B, M],
@@ -83,9 +84,6 @@ class Pretraining:
     texts: dict
     hide: Any
     codec: Any
-
-    shapes = (1, 1)
-    has_gaps = False
 
     @property
     def splits(self):
@@ -126,9 +124,6 @@ class Pretraining:
 
     def for_model(self):
         return self.codec.for_model()
-
-    def for_task(self):
-        return {}
 
     def files(self):
         """What a run keeps, so that one that goes on from it reads the same: {name: text}."""

@@ -37,7 +37,7 @@ class Experiment:
         config: what it is made from.
         run: the run directory.
         strategy: how a step runs on the devices.
-        dataset: see `data.load`.
+        dataset: what its batches are made of.
         training: element `step` is this process's rows of that step's batch.
         evaluation: the batches of config.data.split; test: of the test split, or None.
         task: what is learned, around the model.
@@ -52,7 +52,7 @@ class Experiment:
     config: ConfigDict
     run: RunDirectory
     strategy: parallel.Jit | parallel.Pmap
-    dataset: Any
+    dataset: data.Dataset
     training: Sequence
     evaluation: Sequence
     test: Sequence | None
@@ -86,13 +86,12 @@ class Experiment:
 
     def tokens_per_step(self, batch_size):
         """The mean number of real steps in a training batch."""
-        rows = getattr(self.dataset, 'rows_of_a_step', lambda batch_size: batch_size)
-        return rows(batch_size) * self.dataset.steps
+        return self.dataset.rows_of_a_step(batch_size) * self.dataset.steps
 
     def describe(self):
         """Lines for a reader: what was read, how large everything is, and how many programs will be compiled."""
-        if report := getattr(self.dataset, 'report', ''):
-            yield f'read {report}'
+        if self.dataset.report:
+            yield f'read {self.dataset.report}'
         trained = f', {self.parameter_count(self.parameters.is_trained):,} of them trained' if self.parameters.frozen else ''
         yield f'{self.parameter_count():,} parameters{trained}, {self.dataset}, {self.strategy}'
         if sum(self.dataset.shapes) > 2:
