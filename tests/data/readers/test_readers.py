@@ -103,7 +103,7 @@ def test_what_is_written_is_read(name, task, written, suffix, tmp_path):
 
 
 def test_every_format_that_carries_labels_is_tried():
-    assert FORMATS.keys() - {'text', 'folder', 'parallel'} == {'tsv', 'csv', 'jsonl', 'fasta', 'conll', 'conllu'}
+    assert FORMATS.keys() - {'text', 'folder', 'images', 'parallel'} == {'tsv', 'csv', 'jsonl', 'fasta', 'conll', 'conllu'}
 
 
 def test_a_folder_has_a_class_in_every_file(tmp_path):
