@@ -134,24 +134,27 @@ def runs_below(directory):
 
 
 class MetricsLog:
-    """metrics.jsonl and TensorBoard's event files, continued after `step`: what a killed run logged past it is removed."""
+    """metrics.jsonl and TensorBoard's event files, continued after `step`: what a killed run logged past it is removed.
+
+    TensorBoard's library, which imports torch where that is installed, is imported after some lines or at the end: a run does not
+    wait for it to begin.
+    """
+
+    WAITING = 64  # lines
 
     def __init__(self, directory, step):
-        import tensorboardX  # here, because readers of a run do not need it
-
         kept = [line for line in _complete_lines(directory.metrics) if json.loads(line)['step'] <= step]
         files.write_atomically(directory.metrics, ''.join(kept))
         self._file = open(directory.metrics, 'a', encoding='utf-8')
-        self._board = tensorboardX.SummaryWriter(str(directory.path), purge_step=step + 1 if step else None,
-                                                 flush_secs=30)
+        self._path, self._begin, self._board, self._waiting = directory.path, step, None, []
 
     def write(self, step, values):
         """One line; numbers also go to TensorBoard. A number that is not finite becomes null."""
         line = dict(step=step, **jsonable(values))
         self._file.write(json.dumps(line) + '\n')
-        for name, value in line.items():
-            if '/' in name and value is not None:
-                self._board.add_scalar(name, value, step)
+        self._waiting.append(line)
+        if len(self._waiting) >= self.WAITING or self._board:
+            self._show()
 
     def sync(self):
         """Makes all lines so far durable; a checkpoint is only saved after its metrics."""
@@ -161,7 +164,21 @@ class MetricsLog:
     def close(self):
         self.sync()
         self._file.close()
+        self._show()
         self._board.close()
+
+    def _show(self):
+        """Gives TensorBoard the lines that it does not have yet."""
+        if self._board is None:
+            import tensorboardX
+
+            purge = self._begin + 1 if self._begin else None
+            self._board = tensorboardX.SummaryWriter(str(self._path), purge_step=purge, flush_secs=30)
+        for line in self._waiting:
+            for name, value in line.items():
+                if '/' in name and value is not None:
+                    self._board.add_scalar(name, value, line['step'])
+        self._waiting.clear()
 
 
 def read_metrics(path):
