@@ -93,7 +93,7 @@ def prepare(ours):
     home = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
     cache = os.environ.get('SEQJAX_CACHE') or str(pathlib.Path(home) / 'seqjax' / 'xla')
     jax.config.update('jax_compilation_cache_dir', cache)  # compiled programs are kept between runs
-    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
     if ours.cpu_devices < 0:
         raise UserError(f'--cpu_devices={ours.cpu_devices}: must be at least 0')
     if ours.cpu_devices:

@@ -6,8 +6,8 @@ import types
 from seqjax import lazy
 
 __getattr__, __dir__, __all__ = lazy.names(__name__, {
-    'experiment': ('Experiment', 'build', 'prepare'),
-    'loop': ('Interrupted', 'LOOPS', 'train'),
+    'experiment': ('Experiment', 'LOOPS', 'build', 'prepare'),
+    'loop': ('Interrupted', 'train'),
     'optimizers': ('make_optimizer',),
     'schedules': ('make_schedule', 'noam'),
     'state': ('TrainState', 'create_state'),

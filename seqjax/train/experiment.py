@@ -13,8 +13,9 @@ import optax
 
 from seqjax import config as configs
 from seqjax import data, parallel, tasks
-from seqjax.errors import FieldError, UserError
+from seqjax.errors import FieldError, UserError, suggestion
 from seqjax.params.paths import by_path
+from seqjax.registry import Registry
 from seqjax.runs import transfer
 from seqjax.runs.directory import RunDirectory, texts_of
 from seqjax.runs.restore import make_strategy, placed
@@ -27,6 +28,8 @@ from seqjax.train.parameters import Parameters, make_parameters
 from seqjax.train.schedules import make_schedule
 from seqjax.train.state import TrainState, create_state, first_state
 from seqjax.train.step import make_eval_step, make_train_step
+
+LOOPS = Registry('training loop', {'default': 'seqjax.train.loop:default_loop'})  # function(prepared Experiment) -> final metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +147,8 @@ def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = la
     read before it is. typed: fields of a command line, which files of Hugging Face must not contradict: `with_model_of`."""
     configs.validate(config)
     configs.refuse_quantised(config, 'training changes')
+    if config.train.loop not in LOOPS:
+        raise FieldError('config.train.loop', config.train.loop, f'no such training loop; {suggestion(config.train.loop, LOOPS)}')
     if config.data.split != 'validation':
         raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
                          'split is measured once, at the end; leave it out, or use --mode=eval')

@@ -10,12 +10,11 @@ import jax
 
 from seqjax import data, parallel
 from seqjax.analysis.curves import plot_loss
-from seqjax.registry import Registry
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.runs.directory import MetricsLog, is_logged, read_metrics
 from seqjax.train import stopping
 from seqjax.train.evaluation import evaluate_splits, short_line
-from seqjax.train.experiment import Experiment, other_rate, prepare
+from seqjax.train.experiment import LOOPS, Experiment, other_rate, prepare
 from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
 from seqjax.train.recorder import Recorder
@@ -173,6 +172,3 @@ def _watch(seconds, *_):
 
 def _due(step, every):
     return step > 0 and every > 0 and step % every == 0
-
-
-LOOPS = Registry('training loop', {'default': default_loop})  # name -> function(prepared Experiment) -> final metrics
