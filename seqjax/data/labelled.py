@@ -47,6 +47,10 @@ class Labelled(Dataset):
         return self.codec.tokenizer
 
     @property
+    def of_images(self):
+        return self.index is None
+
+    @property
     def steps(self):
         """The mean number of real positions in a training row; of an image 1."""
         if self.index is None:

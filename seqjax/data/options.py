@@ -19,7 +19,7 @@ class DataOptions:
     MEANING: ClassVar[dict[str, str]] = {
         TEXT: 'language models', MASKED: 'masked language models', SPANS: 'span corruption', LABELLED: 'labelled sequences',
         PAIRS: 'translations', 'file': 'files', 'files': 'files of examples', 'tfds': 'sets of TFDS', 'held_out_rows': 'generated sets',
-        'sequence_length': 'sets with rows of any length', 'held_out': 'sets without parts of their own', 'split_seed': 'sets split by it'}
+        'sequence_length': 'sets with rows of any length', 'held_out': 'sets without parts of their own', 'split_seed': 'sets split by it', 'image_size': 'sets of images'}
 
     source: str = field('python', "An embedded set, 'file:PATH', 'file:DIR/{train,dev,test}.tsv', for translation also "
                         "'file:DIR/{train,dev,test}.{de,en}', or 'tfds:NAME': docs/data_files.md.")
@@ -59,8 +59,10 @@ class DataOptions:
     spelling: int = field(0, 'Characters of every word that the model reads beside the word; 0: none.', at_least(0),
                           of=(LABELLED,))
     vectors: str = field('', "Pretrained word vectors, a text file; '': none.", of=(LABELLED,))
-    format: str = field('', "File format: 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta', 'folder', 'parallel'; '': by its "
-                        'name.', of=('files',))
+    format: str = field('', "File format: 'tsv', 'csv', 'jsonl', 'conll', 'conllu', 'fasta', 'folder', 'images', 'parallel'; '': by "
+                        'its name.', of=('files',))
+    image_size: int = field(0, 'Image size: height and width that images are resized to; 0: all have one as they are.',
+                            at_least(0), of=('files', 'image_size'), but=(PAIRS,))
     input_column: str = field('', "Input column, name or number; for a TFDS set of translations a language; 'a,b': two texts a "
                               "row, which need special tokens; '': see docs/data_files.md.", of=FILES)
     target_column: str = field('', 'Target column.', of=FILES, but=OF_TEXT)

@@ -25,7 +25,7 @@ def final_numbers(config, run, parts, recorder, train_step, patience, step, skip
     speed = measured or before.get('tokens_per_second', 0.0)
     flops = _flops(train_step) or before.get('flops_per_step')
     rates = _compute_speed(config, parts, measured, flops, before)
-    labelled = isinstance(parts.dataset, data.Labelled) and config.train.baselines
+    labelled = isinstance(parts.dataset, data.Labelled) and not parts.dataset.of_images and config.train.baselines
     simple = jsonable(baseline_scores(parts.task.baseline, parts.dataset.rows, report)) if labelled else {}
     for sentence in unbeaten({**newest, **simple}):
         report(sentence)

@@ -54,10 +54,10 @@ FORMATS = {
     'conllu': Format(read_conllu, ('.conllu',), ('labels',), ('input_column', 'target_column')),
     'fasta': Format(read_fasta, ('.fasta', '.fa'), _LABELS, ('target_column', 'split_column', 'label_file', 'mask_file')),
     'folder': Format(None, (), ('class',), ()),
-    'images': Format(None, (), ('class',), ()),
+    'images': Format(None, (), ('class',), ('image_size',)),
     'parallel': Format(None, (), ('pairs',), ()),
 }
-_FIELDS = (*_COLUMNS, 'label_file', 'mask_file')
+_FIELDS = (*_COLUMNS, 'label_file', 'mask_file', 'image_size')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +89,7 @@ def read_examples(path_pattern, task, options):
     formats = ['parallel' if parallel else _format(path, task, options) for path in paths]
     if 'images' in formats:
         return read_class_folders(paths, task, held_out=options.held_out, seed=options.split_seed,
-                                  size=options.get('image_size', 0))
+                                  size=options.image_size)
     beside = companions(options)
     rows, files, notes = [], [], []
     for path, name, part in zip(paths, formats, SPLITS):

@@ -10,7 +10,9 @@ import pytest
 from seqjax import data, models
 from seqjax.data.images import class_folders
 from seqjax.data.labelled import load_labelled
+from seqjax.data.options import DataOptions
 from seqjax.errors import FieldError, UserError
+from seqjax.fields import whole
 from tests.tiny import tiny_config
 
 H, W, B = 5, 4, 6
@@ -88,7 +90,7 @@ def noisy(example, rng):
 
 
 def test_transforms_are_functions_of_seed_and_step_and_leave_the_evaluation_alone(folder):
-    options = options_of(folder[0])
+    options = whole(DataOptions, options_of(folder[0]))
     examples = data.read_class_folders([str(folder[0])], 'classification', held_out=0.2, seed=0)
     plain = load_labelled(examples, 'classification', options)
     made = load_labelled(dataclasses.replace(examples, transforms=(flipped, noisy)), 'classification', options)
@@ -110,7 +112,7 @@ def test_transforms_are_functions_of_seed_and_step_and_leave_the_evaluation_alon
 def test_sequences_may_be_transformed_too_and_made_no_longer():
     examples = [data.Example('abcdefg'[:n], str(n % 2)) for n in (2, 3, 4, 5, 6, 7) * 4]
     backwards = lambda example, rng: dataclasses.replace(example, inputs=example.inputs[::-1][:int(rng.integers(1, 8))])
-    options = tiny_config('reader', data=dict(batching='pad')).data
+    options = whole(DataOptions, dict(batching='pad'))
     load = lambda *transforms: load_labelled(data.Examples(examples, examples, [], '', transforms), 'classification', options)
     plain, made = (load(*each).training_batches(batch_size=4, seed=5) for each in ((), (backwards,)))
     for step in (3, 0):
@@ -131,6 +133,8 @@ def test_kinds_of_files(tmp_path, mode, suffix, C):
     assert example.inputs.shape == (H, W, C) and example.target == 'dog' and example.inputs.dtype == np.float32
     if suffix == '.png':
         np.testing.assert_array_equal(example.inputs, (made['dog'][0].reshape(H, W, C) / np.float32(255)).astype(np.float32))
+    found = data.load(options_of(tmp_path / 'set', image_size=7), 'classification')
+    assert found.training_batches(batch_size=2, seed=0)[0]['inputs'].shape == (2, 7, 7, C)
     again = data.ClassFolders(tmp_path / 'set', size=8)
     assert again[0].inputs.shape == (8, 8, C) and again.manifest() != source.manifest()
 

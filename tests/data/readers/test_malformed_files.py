@@ -28,7 +28,7 @@ BARK = b'2\tbark\tbark\tVERB\t_\t_\t1\tx\t_\t_\n'
 def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
-        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', held_out=0.3,
+        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', image_size=0, held_out=0.3,
         on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 

@@ -21,7 +21,7 @@ READ = [('ein Hund', 'a dog'), ('zwei Männer', 'two men'), ('  drei  Bäume �
 def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
-        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', held_out=0.3,
+        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', image_size=0, held_out=0.3,
         on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 

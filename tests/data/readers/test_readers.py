@@ -17,7 +17,7 @@ WORDS = ('one', 'zwölf', '🙂', 'a,b', '"quoted"', "d'or", 'x=y', '>', '#', '�
 def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
-        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', held_out=0.25,
+        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', image_size=0, held_out=0.25,
         on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 
