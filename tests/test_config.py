@@ -24,6 +24,7 @@ BAD = {  # field: values that must be refused
     'data.train_examples': [-1],
     'data.batch_tokens': [-1],
     'data.spelling': [-1],
+    'data.image_size': [-1],
     'data.split_seed': [-1],
     'data.held_out': [0.0, 1.0, -0.1, NAN],
     'data.held_out_rows': [0],

@@ -116,8 +116,8 @@ def test_sequences_may_be_transformed_too_and_made_no_longer():
     load = lambda *transforms: load_labelled(data.Examples(examples, examples, [], '', transforms), 'classification', options)
     plain, made = (load(*each).training_batches(batch_size=4, seed=5) for each in ((), (backwards,)))
     for step in (3, 0):
-        batch, whole = made[step], plain[step]
-        for row, n, full, length in zip(batch['inputs'], batch['lengths'], whole['inputs'], whole['lengths']):
+        batch, uncut = made[step], plain[step]
+        for row, n, full, length in zip(batch['inputs'], batch['lengths'], uncut['inputs'], uncut['lengths']):
             np.testing.assert_array_equal(row, np.pad(full[:length][::-1][:n], (0, len(full) - n)))
         jax.tree.map(np.testing.assert_array_equal, batch, load(backwards).training_batches(batch_size=4, seed=5)[step])
     longer = load(lambda example, rng: dataclasses.replace(example, inputs=example.inputs * 2))
