@@ -61,7 +61,7 @@ def loads(text: str) -> SavedModel:
     from_data = {name: np.zeros(value['shape'], value['dtype']) if is_spec(value) else value
                  for name, value in saved['from_data'].items()}
     return SavedModel(saved['name'], saved['fields'], from_data, (tuple(arguments), named), saved['alpha'],
-                      tuple(saved['decided']))
+                      tuple(saved.get('decided', ())))
 
 
 def make_model(config: Any, from_data: dict, inputs: Any) -> tuple[Any, dict]:
