@@ -8,10 +8,8 @@ from ml_collections import ConfigDict
 
 from seqjax import data, decode, fields, models, tasks
 from seqjax.analysis.cost.options import CostOptions
-from seqjax.data.options import DataOptions
-from seqjax.data.options import kinds as kinds_of_data
-from seqjax.decode.options import DecodeOptions
-from seqjax.decode.options import kinds as kinds_of_decoding
+from seqjax.data.options import DataOptions, kinds as kinds_of_data
+from seqjax.decode.options import DecodeOptions, kinds as kinds_of_decoding
 from seqjax.errors import FieldError, UserError, suggestion, with_prefix
 from seqjax.fields import between, field
 from seqjax.parallel.options import ParallelOptions
@@ -62,11 +60,15 @@ def defaults(model: str, *, task: str = '', source: str = 'python') -> ConfigDic
 
 
 def for_another(config: ConfigDict, changes: dict) -> ConfigDict:
-    """The config of a run of another model, task or source; what that has no field for is left out. changes: some of KIND."""
-    model, task, source = (changes.get(name, old) for name, old in zip(KIND, (
-        config.model.name, config.task, config.data.source)))
-    new = defaults(model, task=task, source=source)
-    return _filled(new, config.to_dict(), another=True)
+    """The config of a run of another model, task or source, with what was chosen of it that such a run has, too. changes: some of
+    KIND."""
+    make = lambda now: defaults(now['model.name'], task=now['task'], source=now['data.source'])
+    old, now = flatten(config), {**flatten(config), **changes}
+    usual, new = flatten(make(old)), make(now)
+    for path in flatten(new).keys() & old.keys() - set(KIND):
+        if old[path] != usual[path]:
+            put(new, path, old[path])
+    return new
 
 
 def validate(config: ConfigDict) -> None:
@@ -185,20 +187,20 @@ def _kinds(task, source):
 
 def why_unknown(field, config):
     """Why a run has no field 'decode.beam' that others have; '' where nobody has it. An old name is answered with the new one."""
-    section, _, name = field.rpartition('.')
     if field in RENAMED:
         return f'config.{field}: is called config.{RENAMED[field]} now'
+    section, _, name = field.rpartition('.')
     options = section in OPTIONS and options_of(section)
-    if options and name in {found.name for found in dataclasses.fields(options)}:
-        run = f'is for {task_name(config)} on {config.data.source!r}'
-        return f'config.{field}: {fields.unknown(name, options, config[section], run)}'
-    return ''
+    if not options or name not in {found.name for found in dataclasses.fields(options)}:
+        return ''
+    run = f'is for {task_name(config)} on {config.data.source!r}'
+    return f'config.{field}: {fields.unknown(name, options, config[section], run)}'
 
 
 def method(config, draft=None):
     """How answers are searched for or drawn. draft: the decoder of config.decode.draft, for speculative sampling."""
-    usual = {found.name: found.default for found in dataclasses.fields(DecodeOptions)}
-    return with_prefix('config.decode', lambda: decode.method_of(fields.whole(DecodeOptions, config.decode), usual, task_of(config).writes, draft))
+    usual, options = (fields.whole(DecodeOptions, values) for values in ({}, config.decode))
+    return with_prefix('config.decode', lambda: decode.method_of(options, usual, task_of(config).writes, draft))
 
 
 def limits(config):
@@ -228,33 +230,27 @@ def dumps(config):
 def loads(text):
     """The config that `dumps` wrote, with today's defaults for fields that did not exist then."""
     saved = json.loads(text)
-    for kind, name, known in (('model', saved['model']['name'], models.MODELS), ('task', saved.get('task'), tasks.TASKS)):
+    for name, known in ((saved['model']['name'], models.MODELS), (saved.get('task'), tasks.TASKS)):
         if name and name not in known:
             raise UserError(f'{name!r} is not registered; give the experiment file that registers it too: --config=FILE')
     config = defaults(saved['model']['name'], task=saved.get('task', ''), source=saved.get('data', {}).get('source', 'python'))
-    return _filled(config, saved)
-
-
-def _filled(config, values, another=False):
-    """The config with values {section: {field: value}}; what only other kinds of runs have a field for is left out: nothing read it.
-
-    another: for a run of another kind, whose kind and whose model's fields stay as they are.
-    """
-    for section, value in values.items():
-        if section not in config:
-            raise UserError(f'saved config has a section {section!r} that this version of seqjax does not know; '
-                            f'{suggestion(section, config)}')
-        for name in value if isinstance(value, dict) else ('',):
-            path = f'{section}.{name}'.strip('.')
-            home, _, field = RENAMED.get(path, path).rpartition('.')
-            place, found = config[home] if home else config, value[name] if name else value
-            if field in place:
-                if found is not None and not (another and path in KIND):
-                    place[field] = found
-            elif not another and not why_unknown(path, config):
-                raise UserError(f'saved config has a field {path} that this version of seqjax does not know; '
-                                f'{suggestion(field, place)}')
+    known = flatten(config)
+    for old, value in traverse_util.flatten_dict(saved, sep='.').items():
+        path = RENAMED.get(old, old)
+        if path in known and value is not None:
+            put(config, path, value)
+        elif path not in known and not why_unknown(path, config):  # what only other kinds of runs have, nothing read
+            section, _, field = path.rpartition('.')
+            what = f'field {path}' if section in config else f'section {section!r}'
+            raise UserError(f'saved config has a {what} that this version of seqjax does not know; '
+                            + suggestion(*((field, config[section]) if section in config else (section, config))))
     return config
+
+
+def put(config, path, value):
+    """Sets the field 'train.steps' of a config."""
+    section, _, field = path.rpartition('.')
+    (config[section] if section else config)[field] = value
 
 
 def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.eval_batches', 'train.save_every',
@@ -267,8 +263,7 @@ def differences(ours, theirs, ignore=('train.steps', 'train.eval_every', 'train.
     """
     ours, theirs = flatten(ours), flatten(theirs)
     ignored = lambda field: field in ignore or field.partition('.')[0] in ignore
-    # The name of the model explains the rest, so it comes first.
-    fields = sorted(ours.keys() | theirs.keys(), key=lambda field: (field != 'model.name', field))
+    fields = sorted(ours.keys() | theirs.keys(), key=lambda field: (field != 'model.name', field))  # its name explains the rest
     return [(field, ours.get(field), theirs.get(field)) for field in fields
             if ours.get(field) != theirs.get(field) and not ignored(field)]
 

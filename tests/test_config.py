@@ -454,3 +454,30 @@ def test_rows_of_a_generated_set_cannot_be_carried():
     ('reverse', '', 'translation'), ('tfds:x', '', 'language_model')])
 def test_the_task_is_the_one_that_is_named_or_the_one_that_the_source_is_for(source, task, expected):
     assert configs.task_name(tiny_config(data=dict(source=source), task=task)) == expected
+
+
+def test_a_run_of_another_kind_keeps_what_was_chosen_and_takes_the_defaults_of_its_own():
+    config = tiny_config('gpt', train=dict(steps=9), decode=dict(beam=3, prompt='a'))
+    llama = configs.for_another(config, {'model.name': 'llama'})
+    assert (llama.model.width, llama.model.heads, llama.train.steps) == (config.model.width, config.model.heads, 9)
+    assert llama.model.norm == configs.defaults('llama').model.norm != config.model.norm
+    pairs = configs.for_another(config, {'model.name': 'seq2seq', 'data.source': 'reverse'})
+    assert (pairs.decode.beam, pairs.data.source, 'prompt' in pairs.decode) == (3, 'reverse', False)
+    configs.validate(pairs)
+
+
+def test_a_config_of_before_with_the_fields_of_all_kinds_is_read():
+    config = tiny_config('reader', data=dict(source='reviews'))
+    saved = config.to_dict()
+    saved['data'].update(sequence_length=16, carry=False, documents='', masked=0.15, format='')  # what nothing read
+    saved['decode'].update(prompt='\n', beam=1)
+    saved['train'].update(teacher='always')
+    assert configs.loads(json.dumps(saved)).to_dict() == config.to_dict()
+
+
+def test_an_old_name_is_read_and_answered_with_the_new_one(monkeypatch):
+    monkeypatch.setitem(configs.RENAMED, 'train.updates', 'train.steps')
+    saved = tiny_config().to_dict()
+    saved['train']['updates'] = saved['train'].pop('steps') + 5
+    assert configs.loads(json.dumps(saved)).train.steps == saved['train']['updates']
+    assert configs.why_unknown('train.updates', tiny_config()) == 'config.train.updates: is called config.train.steps now'

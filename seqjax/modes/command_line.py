@@ -110,8 +110,7 @@ def changed(config, changes, variant=''):
     for field, value in changes.items():
         if field not in known:
             raise UserError(f'{variant}: {unknown_field(field, config)}')
-        section, _, name = field.rpartition('.')
-        (config[section] if section else config)[name] = value
+        configs.put(config, field, value)
     return config
 
 
