@@ -211,7 +211,7 @@ MISTAKES = [
     ('--mode=generate', 'no run is here (no config.json); train one first with --config=FILE'),
     ('--config.data.documents=line --config.data.tokenizer=byte --config.data.source=file:{folder}/short.txt',
      "config.data.documents='line': the held-out text has no document of two tokens or more"),
-    ('--config.data.batching=pack', "config.data.batching: is for labelled sequences, translation, and this run is for language_model on "),
+    ('--config.data.batching=pack', "config.data.batching: is for labelled sequences, translations, and this run is for language_model on "),
     ('--config.data.spelling=4', 'config.data.spelling: is for labelled sequences, and this run is for language_model on '),
     ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test "),
     ('--config.parameters=-5', 'config.parameters=-5: must be a positive number, or 0 for off'),
@@ -550,7 +550,7 @@ def test_evaluation_gives_the_numbers_of_the_end_of_training(launch, continued, 
 
 def test_none_takes_back_what_an_experiment_sets(launch, folder, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(seqjax.train, 'prepare', lambda config, workdir, report: seen.append(config))
+    monkeypatch.setattr(seqjax.train, 'prepare', lambda config, workdir, report, **_: seen.append(config))
     monkeypatch.setattr(seqjax.train, 'train', lambda experiment: {})
     code, _, err = run_here(launch, [f'--config={GPT}', f'--workdir={tmp_path}', '--config.optimizer.b2=None'], monkeypatch)
     assert code == 0, err
@@ -701,7 +701,7 @@ def test_a_sweep_that_is_interrupted_leaves_as_a_single_run_does(launch, folder,
 def test_a_variant_that_is_named_is_trained_alone(launch, folder, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(seqjax.train, 'prepare',
-                        lambda config, workdir, report: seen.append((config.model.width, workdir)))
+                        lambda config, workdir, report, **_: seen.append((config.model.width, workdir)))
     monkeypatch.setattr(seqjax.train, 'train', lambda experiment: {})
     words = sweep_words(folder, tmp_path / 'one')
     code, _, err = run_here(launch, [words[0] + ':narrow', *words[1:]], monkeypatch)
