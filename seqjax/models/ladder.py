@@ -32,7 +32,8 @@ class StepProjection(linen.Module):
         bias = self.param('bias', nn.partitioned(zeros, (None, self.axes[1])), (self.steps, self.features))
         kernel, bias = (weights[:T].astype(self.dtype) for weights in (kernel, bias))
         product = 'btd,df->btf' if self.steps == 1 else 'btd,tdf->btf'
-        return ops.constrain(jnp.einsum(product, x, kernel[0] if self.steps == 1 else kernel) + bias, 'batch', None, self.axes[1])
+        y = jnp.einsum(product, x, kernel[0] if self.steps == 1 else kernel) + bias
+        return ops.constrain(y, 'batch', None, self.axes[1])
 
 
 class _Network(linen.Module):
@@ -51,7 +52,8 @@ class _Network(linen.Module):
         init = linen.initializers.normal(self.width ** -0.5)
         table = self.param('embedding', nn.partitioned(init, (None, 'vocab', 'embed')),
                            (self.steps, self.vocabulary, self.width)).astype(self.dtype)
-        x = ops.constrain(table[jnp.minimum(jnp.arange(T), self.steps - 1), tokens], 'lookup', None, 'embed')
+        x = table[jnp.minimum(jnp.arange(T), self.steps - 1), tokens]
+        x = ops.constrain(x, 'lookup', None, 'embed')
         x = ops.constrain(x, 'batch', None, 'embed')  # [B, T, D]
         for layer in range(self.depth):
             x = linen.Dropout(self.dropout, deterministic=not train)(x)

@@ -95,6 +95,7 @@ class ConvolutionalEncoder(nn.Module):
                             name=f'convolution_{layer}')(ops.mask_steps(y, lengths), segments)
             y = Projection((self.width,), ('mlp', 'embed'), kernel_init=nn.initializers.lecun_normal(), dtype=self.dtype,
                            name=f'out_{layer}')(ACTIVATIONS[self.activation](y))
-            x = ops.constrain(x + nn.Dropout(self.dropout, deterministic=not train)(y), 'batch', ..., 'embed')
+            x = x + nn.Dropout(self.dropout, deterministic=not train)(y)
+            x = ops.constrain(x, 'batch', ..., 'embed')
         x = ops.mask_steps(layer_norm(True, self.dtype, 'norm')(x) if self.norm else x, lengths)
         return x, ops.last_step(x, lengths)

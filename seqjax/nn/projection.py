@@ -1,6 +1,6 @@
 """The two layers that own most parameters: a linear map between any axes, and an embedding table.
 
-Every parameter says the logical names of its axes, and so does what they make; `seqjax.parallel` maps the names to a mesh.
+Parameters and activations say the logical names of their axes; `seqjax.parallel` maps them to a mesh.
 """
 
 from collections.abc import Sequence
@@ -61,14 +61,18 @@ class Projection(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        shape, made = (*x.shape[x.ndim - self.contract:], *self.features), tuple(self.axes[self.contract:])
+        shape = (*x.shape[x.ndim - self.contract:], *self.features)
+        met, made = tuple(self.axes[:self.contract]), tuple(self.axes[self.contract:])
         kernel = parameter(self, 'kernel', partitioned(self.kernel_init, tuple(self.axes)), shape)
         x = x.astype(self.dtype)
-        if x.ndim > self.contract:  # XLA's product of two arrays that are cut along the same mesh axes in other places has been wrong
-            x = ops.constrain(x, 'batch', ..., *self.axes[:self.contract])
+        if x.ndim > self.contract:
+            # Also for the gradient of x: XLA 0.10.2 gets a product wrong that sums over a mesh axis
+            # and is cut along it again, while its other factor is cut along the axis of the rows.
+            x = ops.constrain(x, 'batch', ..., *met)
         y = multiply(x, kernel, self.contract)
         if self.bias:
-            y += self.param('bias', partitioned(nn.initializers.zeros, made), tuple(self.features)).astype(self.dtype)
+            zeros = partitioned(nn.initializers.zeros, made)
+            y += self.param('bias', zeros, tuple(self.features)).astype(self.dtype)
         return ops.constrain(y, 'batch', ..., *made) if y.ndim > len(made) else y
 
     @nn.nowrap
@@ -96,7 +100,8 @@ class Embedding(nn.Module):
 
     def __call__(self, tokens):
         rows = jax.tree.map(lambda x: jnp.take(x, tokens, axis=0), self._rows())  # values and scales of a Quantised
-        rows = ops.constrain(rows.astype(self.dtype), 'lookup', ..., 'embed')  # where the table lies, and then where rows do
+        # Where the table lies, and then where rows do: XLA finds no way to do both at once.
+        rows = ops.constrain(rows.astype(self.dtype), 'lookup', ..., 'embed')
         return ops.constrain(rows, 'batch', ..., 'embed')  # [..., D]
 
     def attend(self, x):

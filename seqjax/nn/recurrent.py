@@ -60,10 +60,12 @@ class RecurrentLayer(Regularisers):
         if train and self.weight_drop:
             weights['recurrent_kernel'] = self._dropped(weights['recurrent_kernel'], self.weight_drop)
         fresh = self._fresh_state(inputs.shape[0])
+        inputs, state = ops.constrain(inputs, 'batch', ..., 'embed'), fresh if state is None else state
         outputs, final = ops.recur(
-            self.cell, weights, ops.constrain(inputs, 'batch', ..., 'embed'), _by_rows(fresh if state is None else state), lengths,
-            reverse=self.reverse, segments=segments, fresh=fresh, hold=self._hold(inputs.shape, train),
-            state_mask=self._state_mask(inputs.shape[0], train), unroll=self.unroll, checkpoint_every=self.checkpoint_every)
+            self.cell, weights, inputs, _by_rows(state), lengths, reverse=self.reverse,
+            segments=segments, fresh=fresh, hold=self._hold(inputs.shape, train),
+            state_mask=self._state_mask(inputs.shape[0], train), unroll=self.unroll,
+            checkpoint_every=self.checkpoint_every)
         return ops.constrain(outputs.astype(self.dtype), 'batch', ..., 'embed'), _by_rows(final)
 
     @nn.nowrap
@@ -85,7 +87,8 @@ class RecurrentLayer(Regularisers):
         weight = parameter(self, name, partitioned(declared.init, declared.axes), declared.shape)
         weight = weight.astype(self.dtype) if declared.kind == 'matrix' else weight  # the matmuls are in dtype, nothing else
         # The loop needs all of it at every step: it comes before the loop begins.
-        return ops.constrain(weight, *('whole' if axis == 'embed' else axis for axis in declared.axes))
+        axes = ('whole' if axis == 'embed' else axis for axis in declared.axes)
+        return ops.constrain(weight, *axes)
 
     def _fresh_state(self, rows):
         """The state that a sequence starts from: zeros, or learned."""
@@ -119,7 +122,7 @@ class RecurrentLayer(Regularisers):
 
 
 def _by_rows(state):
-    """A state before or after the loop, and its gradient, on the devices of its rows; `Projection` has the reason."""
+    """A state before or after the loop, and its gradient, where its rows lie: see `Projection`."""
     return tuple(ops.constrain(part, 'batch', 'embed', ...) for part in state)
 
 

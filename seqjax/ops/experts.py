@@ -50,14 +50,17 @@ def mix_experts(x, kernels, which, weights, *, activation, method=None):
     else:
         inside = {name: kernel for name, kernel in kernels.items() if name != 'out_bias'}
         rows = 'batch', None, None
-        y = on_every_device(functools.partial(_grouped, activation, method), (x, inside, which, weights),
-                            (rows, {name: _cut_along_F(name) for name in inside}, rows, rows), rows, summed='mlp')
+        names = rows, {name: _cut_along_F(name) for name in inside}, rows, rows
+        y = on_every_device(functools.partial(_grouped, activation, method),
+                            (x, inside, which, weights), names, rows, summed='mlp')
     return y + gates @ kernels['out_bias'] if 'out_bias' in kernels else y
 
 
 def _cut_along_F(name):
     """Names of the axes of a kernel, or of a bias inside of the experts."""
-    return {'out_kernel': (None, 'mlp', None)}.get(name, (None, 'mlp') if name.endswith('bias') else (None, None, 'mlp'))
+    if name == 'out_kernel':
+        return None, 'mlp', None
+    return (None, 'mlp') if name.endswith('bias') else (None, None, 'mlp')
 
 
 def _spread(which, weights, E):

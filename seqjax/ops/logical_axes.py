@@ -1,7 +1,7 @@
-"""Logical names of the axes of arrays: 'batch', 'embed', 'heads', ... Where they lie on a mesh is not known here.
+"""Logical names of the axes of arrays, 'batch', 'embed', 'heads', ...; not where they lie on a mesh.
 
-Parameters and activations name their axes; `parallel.use_mesh` maps the names to a mesh by one table. Without a mesh, that is on one
-device, under pmap or in a notebook, all functions of this file do nothing.
+Parameters and activations name their axes; `parallel.use_mesh` maps the names to a mesh by one
+table. Without a mesh (one device, pmap, a notebook) all functions of this file do nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import jax
 
-Names = Sequence[Any]  # a logical name for every axis, or None; in `constrain` an ... for as many None as are missing
+# A logical name for every axis, or None; in `constrain` an ... for as many None as are missing.
+Names = Sequence[Any]
 
 
 class Layout(Protocol):
@@ -37,17 +38,18 @@ def use_layout(layout: Layout | None) -> Iterator[None]:
 
 
 def current_layout() -> Layout | None:
-    """That of the innermost `use_layout`: a static argument of functions that jit traces once for several callers."""
+    """That of the innermost `use_layout`: a static argument of functions that jit keeps traced."""
     return _layout.get()
 
 
 def constrain(x: jax.Array, *names: Any) -> jax.Array:
-    """x itself, laid out on the mesh by the names of its axes: `constrain(x, 'batch', None, 'embed')`.
+    """x, laid out on the mesh by the names of its axes: `constrain(x, 'batch', None, 'embed')`.
 
-    An axis with a name is cut as the table says, or whole where it says nothing. None leaves an axis to the compiler, and so does a
-    name whose part of the mesh does not divide the axis. An axis of the mesh cuts one axis of an array, the first that names it: after
-    'batch' nothing is left of the axes of fully sharded parameters, so 'embed' is cut in parameters and whole in activations.
-    '...' stands for all axes between. Without a mesh: x.
+    An axis with a name is cut as the table says, or whole where it says nothing. None leaves an axis
+    to the compiler, and so does a name whose part of the mesh does not divide the axis. An axis of
+    the mesh cuts one axis of an array, the first that names it: 'batch' takes those of fully sharded
+    parameters, so that 'embed' is cut in parameters and whole in activations. '...' stands for all
+    axes between. Without a mesh: x.
     """
     layout = current_layout()
     if layout is None:
@@ -58,12 +60,20 @@ def constrain(x: jax.Array, *names: Any) -> jax.Array:
     return layout.constrain(x, names)
 
 
-def on_every_device(function: Callable, arguments: tuple, names: tuple, result: Names, *, summed: str | None = None) -> jax.Array:
-    """function(*arguments), by every device on its part: for what the compiler cannot cut, a kernel or a sort.
+def on_every_device(function: Callable, arguments: tuple, names: tuple, result: Names, *,
+                    summed: str | None = None) -> jax.Array:
+    """function(*arguments), by every device on its part: for kernels and what else XLA cannot cut.
 
-    names: for each argument, a tree of arrays, the names of the axes of all of them, or a tree of such tuples. An axis without a
-    name is whole, and so are all axes of a name where one of them cannot be cut. result: the names of what is returned. summed:
-    where arguments are cut along this name, results are sums over it. Without a mesh: function(*arguments).
+    Without a mesh: function(*arguments).
+
+    Args:
+        names: for each argument, a tree of arrays, the names of the axes of all of them, or a tree of
+            such tuples. An axis without a name is whole, and so are all axes of a name where one of
+            them cannot be cut.
+        result: the names of what is returned.
+        summed: where arguments are cut along this name, results are added up over it.
     """
     layout = current_layout()
-    return function(*arguments) if layout is None else layout.on_every_device(function, arguments, names, result, summed)
+    if layout is None:
+        return function(*arguments)
+    return layout.on_every_device(function, arguments, names, result, summed)

@@ -1,4 +1,4 @@
-"""One table from the logical names of axes, of parameters and of activations, to the axes of the mesh."""
+"""One table from the logical axes of parameters and activations to the axes of the mesh."""
 
 from collections.abc import Iterator
 import contextlib
@@ -13,14 +13,14 @@ from seqjax import ops
 
 RULES = {
     'batch': ('data', 'fsdp'),
-    'lookup': 'data',  # rows out of a table that is cut along 'embed': exchanged with 'batch' among neighbours, not among all
+    'lookup': 'data',  # rows out of a table that is cut along 'embed', before they are 'batch'
     'embed': 'fsdp',  # of parameters: in activations the rows have taken it, see `_places`
     'hidden': 'tensor',
     'heads': 'tensor',
     'mlp': 'tensor',
     'vocab': None,
     'layers': None,
-    'whole': None,  # of a parameter that is needed at every step of a loop, and comes before it begins
+    'whole': None,  # of a parameter that comes before a loop begins which needs all of it
     'experts': None,  # each is cut along 'mlp': see `ops.mix_experts`
 }
 ROWS = ('carry',)  # the parts of a training state that have a row for every row of the batch
@@ -53,7 +53,8 @@ def parameter_shardings(boxed, mesh, rules=RULES):
     def sharding(box):
         if not isinstance(box, linen.LogicallyPartitioned):
             return box.shape, replicated(mesh)
-        return box.value.shape, NamedSharding(mesh, PartitionSpec(*_places(box.names, box.value.shape, mesh.shape, rules)))
+        places = _places(box.names, box.value.shape, mesh.shape, rules)
+        return box.value.shape, NamedSharding(mesh, PartitionSpec(*places))
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(boxed, is_leaf=lambda x: isinstance(x, linen.LogicallyPartitioned))
     return {_names(path): sharding(box) for path, box in leaves}
@@ -88,21 +89,21 @@ def state_shardings(state, of_parameters, mesh):
 
 @contextlib.contextmanager
 def use_mesh(mesh: Mesh, rules=RULES) -> Iterator[None]:
-    """`jax.set_mesh`, and the axes of activations that are traced inside of it lie where the table says."""
+    """`jax.set_mesh`, and the table for the axes of activations that are traced inside of it."""
     with jax.set_mesh(mesh), ops.use_layout(TableLayout(tuple(rules.items()))):
         yield
 
 
 @dataclasses.dataclass(frozen=True)
 class TableLayout:
-    """What `ops.constrain` and `ops.on_every_device` do under a mesh: its axes are those that no shard_map around has cut by."""
+    """What `ops.constrain` and `ops.on_every_device` do under the mesh that is set."""
 
     rules: tuple
 
     def constrain(self, x, names):
-        sizes = _cutting_axes()
-        places = _places(names, x.shape, sizes, dict(self.rules), left_open=PartitionSpec.UNCONSTRAINED)
-        if not sizes or all(place is PartitionSpec.UNCONSTRAINED for place in places):
+        sizes, left_open = _cutting_axes(), PartitionSpec.UNCONSTRAINED
+        places = _places(names, x.shape, sizes, dict(self.rules), left_open)
+        if not sizes or all(place is left_open for place in places):
             return x
         return jax.lax.with_sharding_constraint(x, PartitionSpec(*places))
 
@@ -119,14 +120,15 @@ class TableLayout:
                         axes[name] = ()
 
         jax.tree.map(leave_whole, names, arguments, is_leaf=_are_names)
-        spec = lambda names: PartitionSpec(*(axes[name] if name is not None else None for name in names))
-        run = (lambda *parts: jax.lax.psum(function(*parts), axes[summed])) if summed and axes[summed] else function
-        return jax.shard_map(run, in_specs=jax.tree.map(spec, names, is_leaf=_are_names), out_specs=spec(result),
-                             check_vma=False)(*arguments)
+        spec = lambda names: PartitionSpec(*(axes.get(name) for name in names))
+        specs = jax.tree.map(spec, names, is_leaf=_are_names)
+        add = (lambda y: jax.lax.psum(y, axes[summed])) if axes.get(summed) else lambda y: y
+        return jax.shard_map(lambda *parts: add(function(*parts)), in_specs=specs,
+                             out_specs=spec(result), check_vma=False)(*arguments)
 
 
 def _cutting_axes():
-    """{axis: size} of the mesh that is set: those that arrays can still be cut along."""
+    """{axis: size} of the mesh that is set: those that no shard_map around has cut along."""
     mesh = jax.sharding.get_abstract_mesh()
     return {name: mesh.shape[name] for name, kind in zip(mesh.axis_names, mesh.axis_types)
             if kind == AxisType.Auto and mesh.shape[name] > 1}
@@ -135,22 +137,25 @@ def _cutting_axes():
 def _places(names, shape, sizes, rules, left_open=None):
     """For every axis of an array the axis or axes of the mesh that cut it; None: it is whole.
 
-    An axis of the mesh cuts one axis of an array, the first that names it. left_open: the place of an axis without a name, and of one
-    that the mesh does not divide: 65 characters cannot be cut in two.
+    An axis of the mesh cuts one axis of an array, the first that names it. left_open: the place of
+    an axis without a name, and of one that the mesh does not divide.
     """
     taken, places = set(), []
     for name, size in zip(names, shape, strict=True):
         axes = tuple(axis for axis in _axes(rules, name, sizes) if axis not in taken)
         taken.update(axes)
-        open_ = name is None or size % _ways(axes, sizes)
-        places.append(left_open if open_ else axes if len(axes) > 1 else axes[0] if axes else None)
+        if name is None or size % _ways(axes, sizes):
+            places.append(left_open)
+        else:
+            places.append(axes if len(axes) > 1 else axes[0] if axes else None)
     return places
 
 
 def _axes(rules, name, sizes):
     """The axes of a mesh of these sizes that a name stands for."""
     rule = rules[name] if name is not None else None
-    return tuple(axis for axis in ((rule,) if isinstance(rule, str) else rule or ()) if axis in sizes)
+    rule = (rule,) if isinstance(rule, str) else rule or ()
+    return tuple(axis for axis in rule if axis in sizes)
 
 
 def _ways(axes, sizes):

@@ -47,15 +47,17 @@ def splash(query, key, value, mask, *, scale, interpret=False, **unused):
     return _splash(query, key, value, mask, scale, interpret, current_layout())
 
 
-@functools.partial(jax.jit, static_argnames=('scale', 'interpret', 'layout'))  # traced once for all layers of one shape
+# Traced once for all layers of one shape.
+@functools.partial(jax.jit, static_argnames=('scale', 'interpret', 'layout'))
 def _splash(query, key, value, mask, scale, interpret, layout):
     query_ids, key_ids = _ids(query, key, mask)
     query = (query.astype(jnp.float32) * scale).astype(query.dtype)
-    arguments = *map(_pad, (query, key, value)), *(None if ids is None else _pad(ids, NOBODY) for ids in (query_ids, key_ids))
-    names = ('batch', None, 'heads', None), ('batch', None)  # the compiler cuts all but kernels along a mesh by itself
-    with use_layout(layout):
-        out = on_every_device(functools.partial(_on_one_device, mask.causal, mask.window, interpret), arguments,
-                              (*names[:1] * 3, *names[1:] * 2), names[0])
+    ids = (None if ids is None else _pad(ids, NOBODY) for ids in (query_ids, key_ids))
+    arguments = *map(_pad, (query, key, value)), *ids
+    steps, array = ('batch', None), ('batch', None, 'heads', None)
+    run = functools.partial(_on_one_device, mask.causal, mask.window, interpret)
+    with use_layout(layout):  # XLA cuts all but kernels along a mesh by itself
+        out = on_every_device(run, arguments, (array, array, array, steps, steps), array)
     return _without_empty_rows(out[:, :query.shape[1]], mask)
 
 

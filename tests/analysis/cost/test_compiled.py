@@ -30,7 +30,15 @@ def convolved(frames, kernel):
     (lambda x, w: jax.lax.cond(x[0, 0] > 0, lambda: x @ w @ w, lambda: x), (x, w)),
 ])
 def test_operations_of_a_program_are_those_of_its_jaxpr(function, arguments):
-    assert compiled_flops(jax.jit(function).lower(*arguments).compile().as_text()) == matmul_flops(function, *arguments) > 0
+    text = jax.jit(function).lower(*arguments).compile().as_text()
+    assert compiled_flops(text) == matmul_flops(function, *arguments) > 0
+
+
+def test_a_loop_whose_trip_count_xla_does_not_write_has_a_condition():
+    text = jax.jit(repeated).lower(x, w).compile().as_text()
+    assert 'known_trip_count' in text
+    text = text.replace('known_trip_count', 'other')
+    assert compiled_flops(text) == matmul_flops(repeated, x, w)
 
 
 def test_a_loop_of_unknown_trip_count_is_refused_unless_it_is_given():
