@@ -1,4 +1,4 @@
-"""What each of eight devices computes and holds in a compiled training step: its share, whatever the model and the mesh.
+"""Work and memory of each of eight devices in a compiled training step: its share and no more.
 
 Losses are right even where every device computes all rows, so nothing but the program shows it.
 """
@@ -18,16 +18,19 @@ from tests.parallel.test_strategies import DESCENT, one_step
 from tests.tiny import tiny_config, write_text
 
 DEVICES = 8
-MESHES = {'data=8': dict(data=8), 'fsdp=8': dict(data=1, fsdp=8), '2x2x2': dict(data=2, fsdp=2, tensor=2)}
+MESHES = {'data=8': dict(data=8), 'fsdp=8': dict(data=1, fsdp=8),
+          '2x2x2': dict(data=2, fsdp=2, tensor=2)}
 SIZES = dict(width=64, depth=3)
 HEADS = dict(SIZES, heads=4)
 FAMILIES = {
-    'gpt': ('gpt', '', HEADS), 'llama': ('llama', '', HEADS), 'bert': ('bert', 'masked_lm', HEADS), 't5': ('t5', 'span_corruption', HEADS),
-    'experts': ('gpt', '', dict(HEADS, experts=4)), 'mamba': ('mamba', '', SIZES), 'rwkv': ('rwkv', '', SIZES),
-    'seq2seq': ('seq2seq', 'translation', SIZES), 'lstm': ('recurrent', '', SIZES), 'reader': ('reader', 'classification', SIZES),
+    'gpt': ('gpt', '', HEADS), 'llama': ('llama', '', HEADS), 'bert': ('bert', 'masked_lm', HEADS),
+    't5': ('t5', 'span_corruption', HEADS), 'experts': ('gpt', '', dict(HEADS, experts=4)),
+    'mamba': ('mamba', '', SIZES), 'rwkv': ('rwkv', '', SIZES), 'lstm': ('recurrent', '', SIZES),
+    'seq2seq': ('seq2seq', 'translation', SIZES), 'reader': ('reader', 'classification', SIZES),
 }
 LOOPLESS = ('seq2seq', 'lstm', 'reader')  # their layers are never scanned
-CASES = [(family, scan, remat) for family in FAMILIES for scan in (False, True) for remat in (False, True)
+CASES = [(family, scan, remat)
+         for family in FAMILIES for scan in (False, True) for remat in (False, True)
          if family not in LOOPLESS or not (scan or remat)]
 
 
@@ -50,17 +53,19 @@ def compile_step(folder, *case, **train):
 
 
 def measure(folder, capfd, *case, whole=None, **train):
-    """(work of all devices as a multiple of what the step needs, bytes of temporaries, whether XLA gave up on a layout).
+    """(work of all devices / what the step needs, bytes of temporaries, whether XLA gave up).
 
-    whole: the program of one device that knows what the step needs; None: the jaxpr does. Chosen experts are read in a loop for which
-    nobody knows how often it runs, and which is as much shorter as there are fewer rows: its body counts once in both programs.
+    whole: the program of one device, whose work is what the step needs; None: that of the jaxpr.
+    Chosen experts are read in a loop of unknown trip count, in blocks that are as much shorter as
+    there are fewer rows: its body counts once in both programs.
     """
     capfd.readouterr()
     jaxpr, compiled = compile_step(folder, *case, **train)
     once = functools.partial(compiled_flops, unknown_turns=1)
     needed = jaxpr_flops(jaxpr.jaxpr) if whole is None else once(whole.as_text())
     work = once(compiled.as_text()) * DEVICES / needed
-    return work, compiled.memory_analysis().temp_size_in_bytes, 'full rematerialization' in capfd.readouterr().err
+    gave_up = 'full rematerialization' in capfd.readouterr().err
+    return work, compiled.memory_analysis().temp_size_in_bytes, gave_up
 
 
 def whole_grid(fast):
@@ -80,36 +85,46 @@ def everything_is_compiled():
 
 
 @pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[
-    ('gpt', True, True), ('bert', True, False), ('mamba', True, False), ('experts', True, False), ('lstm', False, False)]))
+    ('gpt', True, True), ('bert', True, False), ('mamba', True, False), ('experts', True, False),
+    ('lstm', False, False)]))
 def test_a_device_computes_and_holds_its_share_of_the_rows(family, scan, remat, tmp_path, capfd):
-    """Fully sharded parameters come to the rows: rows stay where they are, as if parameters were everywhere."""
-    whole = compile_step(tmp_path, family, scan, remat, dict(data=1))[1] if family == 'experts' else None
+    """Fully sharded parameters come to the rows, which stay where they are."""
+    case = family, scan, remat
+    whole = compile_step(tmp_path, *case, dict(data=1))[1] if family == 'experts' else None
     work, temporaries = {}, {}
     for mesh in ('data=8', 'fsdp=8'):
-        work[mesh], temporaries[mesh], gave_up = measure(tmp_path, capfd, family, scan, remat, MESHES[mesh], whole=whole)
+        work[mesh], temporaries[mesh], gave_up = measure(tmp_path, capfd, *case, MESHES[mesh],
+                                                         whole=whole)
         assert not gave_up
     assert max(work.values()) <= 1.05
     assert temporaries['fsdp=8'] <= 1.2 * temporaries['data=8']
 
 
 @pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[('gpt', True, True)]))
-def test_on_a_mesh_of_three_axes_the_compiler_goes_from_layout_to_layout(family, scan, remat, tmp_path, capfd):
-    """Rows of an embedding that is cut along both: XLA replicates them where it is not told how to go."""
-    whole = compile_step(tmp_path, family, scan, remat, dict(data=1))[1] if family == 'experts' else None
-    work, _, gave_up = measure(tmp_path, capfd, family, scan, remat, MESHES['2x2x2'], whole=whole)
-    assert not gave_up and work <= 1.1  # what is not cut along `tensor` is computed by both that could have cut it
+def test_on_a_mesh_of_three_axes_nothing_is_replicated(family, scan, remat, tmp_path, capfd):
+    """XLA replicates looked-up rows of a table that is cut unless it is told each step of the way."""
+    case = family, scan, remat
+    whole = compile_step(tmp_path, *case, dict(data=1))[1] if family == 'experts' else None
+    work, _, gave_up = measure(tmp_path, capfd, *case, MESHES['2x2x2'], whole=whole)
+    assert not gave_up and work <= 1.1  # both along `tensor` compute what is not cut along it
 
 
-@pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[('lstm', False, False), ('seq2seq', False, False)]))
-def test_on_meshes_of_three_axes_the_gradient_is_that_of_one_device(family, scan, remat, tmp_path):
-    """XLA has had products of arrays that were cut along two axes of such a mesh wrong; then losses are right for one step."""
-    step = lambda **mesh: one_step(family_config(tmp_path, family, scan, remat, mesh, dict(width=16, depth=2), optimizer=DESCENT),
-                                   tmp_path)[1:3]
+@pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[('lstm', False, False),
+                                                                 ('seq2seq', False, False)]))
+def test_on_meshes_of_three_axes_gradients_are_those_of_one_device(family, scan, remat, tmp_path):
+    """XLA has products wrong that are cut along all three; the first loss is right all the same."""
+    def step(**mesh):
+        config = family_config(tmp_path, family, scan, remat, mesh, dict(width=16, depth=2),
+                               optimizer=DESCENT)
+        return one_step(config, tmp_path)[1:3]
+
     facts, params = step(data=1)
     for mesh in (MESHES['2x2x2'], dict(data=1, fsdp=4, tensor=2)):
         their_facts, their_params = step(**mesh)
-        np.testing.assert_allclose(their_facts['gradient_norm'], facts['gradient_norm'], rtol=1e-5)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max()), their_params, params)
+        norm, their_norm = facts['gradient_norm'], their_facts['gradient_norm']
+        np.testing.assert_allclose(their_norm, norm, rtol=1e-5)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max()),
+                     their_params, params)
 
 
 def test_micro_batches_are_cut_like_batches(tmp_path, capfd):

@@ -1,6 +1,6 @@
 """Training steps compiled for TPUs, on a machine without any: libtpu brings the compiler.
 
-    python tests/train/test_tpu.py PRESET TOPOLOGY     memory and work of a published size with fsdp = all chips, as JSON; for minutes
+    python tests/train/test_tpu.py PRESET TOPOLOGY     memory with fsdp = all chips, as JSON
 """
 
 import collections
@@ -57,12 +57,11 @@ def test_other_steps_are_compiled(name, programs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', PRESETS)
-def test_a_published_size_with_fully_sharded_parameters_fits_and_nothing_is_computed_twice(name):
+def test_a_published_size_with_fully_sharded_parameters_fits(name):
     """Rows that lay whole on every chip needed 205 GiB (gpt2_xl) and 171 GiB (bert_large)."""
     topology = PRESETS[name]
     found = run_main(name, topology)
     assert found['temporaries'] + found['arguments'] < MEMORY[topology.partition(':')[0]]
-    assert found['work'] <= 1.05
 
 
 def tiny_steps(folder):
@@ -101,7 +100,7 @@ def tiny_steps(folder):
 
 
 def preset_step(name, topology):
-    """GiB of one chip, and the work of all as a multiple of what the step needs, of a preset as its experiment trains it."""
+    """GiB of one chip for the training step of a preset, as its experiment has it."""
     import functools
     import importlib
 
@@ -111,8 +110,6 @@ def preset_step(name, topology):
     from jax.sharding import AxisType, Mesh
     import numpy as np
 
-    from seqjax.analysis.cost.compiled import compiled_flops
-    from seqjax.analysis.cost.flops import jaxpr_flops
     from seqjax.parallel import AXES, Jit, over_batch
     from seqjax.runs.restore import placed
     from seqjax.train import make_train_step
@@ -130,12 +127,13 @@ def preset_step(name, topology):
     create = functools.partial(create_state, task, optimizer, batch=rows.sample, parameters=parameters)
     target = placed(jax.eval_shape(create, jax.random.key(0)), parameters.boxed, strategy)
     n = config.train.accumulate
-    batch = {name: jax.ShapeDtypeStruct((n * x.shape[0], *x.shape[1:]), x.dtype, sharding=over_batch(strategy.mesh))
+    place = over_batch(strategy.mesh)
+    batch = {name: jax.ShapeDtypeStruct((n * x.shape[0], *x.shape[1:]), x.dtype, sharding=place)
              for name, x in rows.batch.items()}
-    program = strategy.compile(make_train_step(task, optimizer, schedule, seed=0, accumulate=n), target, batch, updates_state=True)
+    step = make_train_step(task, optimizer, schedule, seed=0, accumulate=n)
+    program = strategy.compile(step, target, batch, updates_state=True)
     memory, gib = program.run.memory_analysis(), 2 ** 30
-    work = compiled_flops(program.run.as_text()) * chips.size / jaxpr_flops(program.jaxpr.jaxpr)
-    return dict(rows=batch['inputs'].shape, arguments=memory.argument_size_in_bytes / gib, work=work,
+    return dict(rows=batch['inputs'].shape, arguments=memory.argument_size_in_bytes / gib,
                 temporaries=memory.temp_size_in_bytes / gib, peak=memory.peak_memory_in_bytes / gib)
 
 

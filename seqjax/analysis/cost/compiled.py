@@ -20,7 +20,8 @@ def compiled_flops(text: str, *, unknown_turns: int | None = None) -> int:
 
     A multiplication and an addition are two operations, as in `flops.matmul_flops`. XLA's own
     `cost_analysis` counts the body of a loop once, whatever its trip count; here it counts as often
-    as it runs. Of a conditional the dearest branch counts. Kernels (custom calls) are not seen.
+    as it runs. Of a conditional the dearest branch counts. Kernels (custom calls) are not seen, and
+    programs for TPUs, which write products as convolutions over windows, are not counted right.
     unknown_turns: how often a loop of unknown trip count runs; None refuses one with products in it.
     """
     computations, entry = _computations(text)
