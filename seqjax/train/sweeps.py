@@ -61,6 +61,7 @@ def check_variants(variants, directory):
     for name, config in variants.items():
         try:
             configs.validate(config)
+            configs.check_model(config)
         except UserError as error:
             raise UserError(f'{name}: {error}') from None
         RunDirectory(directory / name).check(config)
