@@ -720,6 +720,14 @@ def test_the_help_of_a_mode_lists_its_flags_and_the_fields_that_it_reads(launch,
                          'strategy', 'data', 'fsdp', 'tensor', 'deadline'))}
 
 
+def test_without_a_run_the_help_of_a_mode_lists_the_fields_of_all_kinds_with_their_defaults(launch, monkeypatch):
+    code, out, err = run_here(launch, ['--mode=generate', '--help'], monkeypatch)
+    assert (code, err) == (0, '')
+    assert '  --config.decode.beam (default: 1)  Beam width; 1: greedy search.\n' in out
+    assert '  --config.decode.stop (default: ' in out and '--config.train' not in out
+    assert run_here(launch, ['--mode=average', '--help'], monkeypatch)[1].endswith('Fields of the config:\n  none\n')
+
+
 @pytest.mark.parametrize('mode', modes.MODES)
 def test_every_mode_reads_what_it_says_is_there(mode):
     fields = configs.flatten(configs.defaults('gpt'))

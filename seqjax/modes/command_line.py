@@ -1,5 +1,6 @@
 """Fields of the config on a command line, and sentences for mistakes: each says what was meant, or what to type instead."""
 
+import dataclasses
 import difflib
 
 from ml_collections import ConfigDict
@@ -7,7 +8,7 @@ from ml_collections import ConfigDict
 from seqjax import config as configs
 from seqjax.errors import UserError, suggestion
 from seqjax.modes import MODES
-from seqjax.modes.mode import help_of, parsed
+from seqjax.modes.mode import Mode, help_of, parsed
 
 
 def take_changes(words, config):
@@ -43,11 +44,25 @@ def refuse_left(words, flags, config):
         raise UserError(left_over(word, config))
 
 
-def help_of_mode(name, mode, config=None):
-    """What a mode does, its flags, and the fields that it reads, of this config or of any."""
-    fields = configs.flatten(config) if config else {}
-    read = [f'  --config.{field} (now: {value!r})' for field, value in fields.items() if is_read(field, mode)]
-    return '\n'.join([f'--mode={name}: {mode.help}', '', help_of(mode.flags), '', 'Fields of the config:', *read])
+def help_of_mode(name: str, mode: Mode, config: ConfigDict | None = None) -> str:
+    """What a mode does, its flags, and the fields that it reads: of this config, or of runs of all kinds."""
+    kind = 'default' if config is None else 'now'
+    rows = [f'  --config.{path} ({kind}: {value!r})' + f'  {help}' * bool(help)
+            for path, (value, help) in _described(config).items() if is_read(path, mode)]
+    if not rows:
+        rows = ['  none']
+    elif config is None:
+        rows.append('\nThese are the fields of all kinds of runs; --config=FILE or --workdir=DIR too lists those of one, '
+                    'config.model included.')
+    return '\n'.join([f'--mode={name}: {mode.help}', '', help_of(mode.flags), '', 'Fields of the config:', *rows])
+
+
+def _described(config):
+    """{path: (value, help)} of every field."""
+    options = {'': configs.RunOptions, **{f'{section}.': configs.options_of(section) for section in configs.OPTIONS}}
+    known = {section + found.name: found for section, of in options.items() for found in dataclasses.fields(of)}
+    values = {path: found.default for path, found in known.items()} if config is None else configs.flatten(config)
+    return {path: (value, known[path].metadata['help'] if path in known else '') for path, value in values.items()}
 
 
 def is_read(field, mode):
