@@ -83,7 +83,7 @@ def validate(config: ConfigDict) -> None:
         options = options_of(section)
         fields.check(f'config.{section}', options, kinds.get(section, ()), config[section], run)
         for missing in fields.chosen(options, kinds.get(section, ())).keys() - config[section].keys():
-            raise UserError(f'config.{section} has no field {missing!r}, and this run {run}; make its config with '
+            raise UserError(f'config.{section} has no field {missing!r}; this run {run}: make its config with '
                             f'seqjax.config.defaults({model.name!r}, task={config.task!r}, source={source!r})')
     check_stopping(config.train)
     _check_rows(config)

@@ -111,4 +111,10 @@ def unknown(name: str, options: type, known: Collection[str], run: str) -> str:
     meaning = getattr(options, 'MEANING', {})
     of = dict.fromkeys(meaning.get(kind, kind) for kind in found.metadata['of'])
     but = [meaning.get(kind, kind) for kind in found.metadata['but']]
-    return f'is for {", ".join(of)}{", but not for " * bool(but)}{", ".join(but)}, and this run {run}; leave it out'
+    return f'is for {_listed(of)}{", but not for " * bool(but)}{_listed(but)}; this run {run}; leave it out'
+
+
+def _listed(names):
+    """'a, b and c'."""
+    *some, last = [*names] or ['']
+    return ', '.join(some) + ' and ' * bool(some) + last

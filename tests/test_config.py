@@ -147,41 +147,41 @@ def test_an_impossible_value_is_refused_by_name(field, value):
     ('parameters', -1, 'config.parameters=-1: must be a positive number, or 0 for off'),
     ('data.split', 'tests', "config.data.split='tests': did you mean 'test'?"),
     ('data.split', 'train', "config.data.split='train': choose one of: test, validation"),
-    ('data.batching', 'buckets', "config.data.batching='buckets': is for labelled sequences, translations, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('data.on_error', 'ignore', "config.data.on_error='ignore': is for files of examples, and this run is for "
+    ('data.batching', 'buckets', "config.data.batching='buckets': is for labelled sequences and translations; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('data.on_error', 'ignore', "config.data.on_error='ignore': is for files of examples; this run is for "
      "language_model on 'python'; leave it out"),
-    ('data.batching', 'pack', "config.data.batching='pack': is for labelled sequences, translations, and this run is for "
+    ('data.batching', 'pack', "config.data.batching='pack': is for labelled sequences and translations; this run is for "
      "language_model on 'python'; leave it out"),
-    ('data.spelling', 5, "config.data.spelling=5: is for labelled sequences, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('data.vectors', 'x', "config.data.vectors='x': is for labelled sequences, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('data.shared', True, "config.data.shared=True: is for translations, span corruption, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translations, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is for translations, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('train.teacher', 'linear', "config.train.teacher='linear': is for translation, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('train.decode_rows', 3, "config.train.decode_rows=3: is for translation, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences, translations, "
-     "and this run is for language_model on 'python'; leave it out"),
+    ('data.spelling', 5, "config.data.spelling=5: is for labelled sequences; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('data.vectors', 'x', "config.data.vectors='x': is for labelled sequences; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('data.shared', True, "config.data.shared=True: is for translations and span corruption; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences and translations; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('data.batch_tokens', 9, "config.data.batch_tokens=9: is for translations; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('train.teacher', 'linear', "config.train.teacher='linear': is for translation; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('train.decode_rows', 3, "config.train.decode_rows=3: is for translation; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences and translations; "
+     "this run is for language_model on 'python'; leave it out"),
     ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
-    ('decode.prefix', 'The', "config.decode.prefix='The': is for translations, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('decode.exact', True, "config.decode.exact=True: is for translations, "
-     "and this run is for language_model on 'python'; leave it out"),
-    ('decode.n_best', 2, "config.decode.n_best=2: is for translations, "
-     "and this run is for language_model on 'python'; leave it out"),
+    ('decode.prefix', 'The', "config.decode.prefix='The': is for translations; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('decode.exact', True, "config.decode.exact=True: is for translations; "
+     "this run is for language_model on 'python'; leave it out"),
+    ('decode.n_best', 2, "config.decode.n_best=2: is for translations; "
+     "this run is for language_model on 'python'; leave it out"),
     ('decode.groups', 0, 'config.decode.groups=0: must divide beam=1'),
     ('decode.groups', 2, 'config.decode.groups=2: must divide beam=1'),
     ('decode.min_p', -0.1, 'config.decode.min_p=-0.1: must be at least 0 and at most 1 (0 keeps all tokens)'),
     ('decode.min_p', NAN, 'config.decode.min_p=nan: must be at least 0 and at most 1 (0 keeps all tokens)'),
-    ('decode.coverage_penalty', 0.2, "config.decode.coverage_penalty=0.2: is for translations, "
-     "and this run is for language_model on 'python'; leave it out"),
+    ('decode.coverage_penalty', 0.2, "config.decode.coverage_penalty=0.2: is for translations; "
+     "this run is for language_model on 'python'; leave it out"),
 ])
 def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
     with pytest.raises(FieldError) as caught:
@@ -216,12 +216,12 @@ def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
     ('recurrent', '', dict(documents='line', carry=True),
      "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
     ('recurrent', '', dict(source='copy', documents='line'),
-     "config.data.documents='line': is for language models, masked language models, span corruption, and this run is for "
+     "config.data.documents='line': is for language models, masked language models and span corruption; this run is for "
      "language_model on 'copy'; leave it out"),
     ('reader', '', dict(source='adding', max_length=5),
-     "config.data.max_length=5: is for labelled sequences, translations, and this run is for regression on 'adding'; leave it out"),
+     "config.data.max_length=5: is for labelled sequences and translations; this run is for regression on 'adding'; leave it out"),
     ('reader', '', dict(source='reviews', documents='line'),
-     "config.data.documents='line': is for language models, masked language models, span corruption, and this run is for "
+     "config.data.documents='line': is for language models, masked language models and span corruption; this run is for "
      "classification on 'reviews'; leave it out"),
     ('reader', '', dict(source='reviews', spelling=8),
      "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or neither"),
@@ -235,7 +235,7 @@ def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
      "config.data.lowercase=True: is for characters and words, and config.data.tokenizer='byte'; set it to False, or the tokenizer to "
      "'char' or 'word'"),
     ('reader', '', dict(source='adding', lowercase=True),
-     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translations, and this run is "
+     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences and translations; this run is "
      "for regression on 'adding'; leave it out"),
     ('reader', 'tagging', dict(source='reviews'),
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
@@ -294,7 +294,7 @@ def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, po
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
     assert str(caught.value) == ('config.train.label_smoothing=0.1: is for language_model, masked_lm, span_corruption, classification, '
-                                 'translation, and this run is for '
+                                 'translation; this run is for '
                                  "regression on 'adding'; leave it out")
 
 
@@ -443,7 +443,7 @@ def test_there_are_experiments():
 def test_rows_of_a_generated_set_cannot_be_carried():
     with pytest.raises(FieldError) as caught:
         configs.validate(tiny_config('recurrent', data=dict(source='copy', carry=True)))
-    assert str(caught.value) == ("config.data.carry=True: is for language models, and this run is for language_model on "
+    assert str(caught.value) == ("config.data.carry=True: is for language models; this run is for language_model on "
                                  "'copy'; leave it out")
 
 

@@ -179,4 +179,4 @@ def test_a_translation_is_not_searched_for_by_contrast():
     config = tiny_config('seq2seq', data=dict(source='reverse'), decode=dict(contrastive=0.5, top_k=5))
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
-    assert str(caught.value) == "config.decode.contrastive=0.5: is for language models, and this run is for translation on 'reverse'; leave it out"
+    assert str(caught.value) == "config.decode.contrastive=0.5: is for language models; this run is for translation on 'reverse'; leave it out"

@@ -97,7 +97,7 @@ def test_fields_of_the_config_are_those_of_the_task(module):
     with pytest.raises(FieldError, match='^config.train.scale=0.0: must be a positive number$'):
         configs.validate(config)
     sentence = configs.why_unknown('train.scale', configs.defaults('gpt'))
-    assert sentence == "config.train.scale: is for halves, and this run is for language_model on 'python'; leave it out"
+    assert sentence == "config.train.scale: is for halves; this run is for language_model on 'python'; leave it out"
 
     @dataclasses.dataclass(frozen=True)
     class Steps:

@@ -148,20 +148,20 @@ def test_a_beam_that_cannot_be_is_refused(writer, fields, sentence):
     assert str(caught.value) == sentence
 
 
-OF_A_TEXT = 'and this run is for language_model on {!r}; leave it out'
+OF_A_TEXT = 'this run is for language_model on {!r}; leave it out'
 
 
 @pytest.mark.parametrize('writer', ['recurrent'], indirect=True)
 @pytest.mark.parametrize('fields, sentence', [
     (dict(no_repeat=2), 'config.decode.no_repeat=2: is for a beam, and config.decode.beam=1 draws the text; write 0, or widen '
                         'the beam'),
-    (dict(beam=4, n_best=2), 'config.decode.n_best=2: is for translations, ' + OF_A_TEXT),
-    (dict(min_length=2), 'config.decode.min_length=2: is for translations, ' + OF_A_TEXT),
-    (dict(length_penalty=0.5), 'config.decode.length_penalty=0.5: is for translations, ' + OF_A_TEXT),
-    (dict(beam=4, length_factor=3.0), 'config.decode.length_factor=3.0: is for translations, ' + OF_A_TEXT),
+    (dict(beam=4, n_best=2), 'config.decode.n_best=2: is for translations; ' + OF_A_TEXT),
+    (dict(min_length=2), 'config.decode.min_length=2: is for translations; ' + OF_A_TEXT),
+    (dict(length_penalty=0.5), 'config.decode.length_penalty=0.5: is for translations; ' + OF_A_TEXT),
+    (dict(beam=4, length_factor=3.0), 'config.decode.length_factor=3.0: is for translations; ' + OF_A_TEXT),
     (dict(groups=2, diversity=1.0), 'config.decode.groups=2: must divide beam=1'),
     (dict(diversity=1.0), 'config.decode.diversity=1.0: is between groups, and there is one; write 0, or more groups'),
-    (dict(coverage_penalty=1.0), 'config.decode.coverage_penalty=1.0: is for translations, ' + OF_A_TEXT),
+    (dict(coverage_penalty=1.0), 'config.decode.coverage_penalty=1.0: is for translations; ' + OF_A_TEXT),
     (dict(beam=4, temperature=0.5), 'config.decode.temperature=0.5: is for a text that is drawn, and config.decode.beam=4 '
                                     'searches for it; set that to 1, or write 0.8'),
 ])

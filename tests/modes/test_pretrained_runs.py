@@ -67,18 +67,18 @@ def test_the_fields_of_hidden_text_and_of_marks_fit_the_task_and_the_model():
     assert refused('bert', task='classification', data=dict(source='reviews'), model=dict(heads=2)) == (
         "config.data.marked=False: 'bert' reads rows that begin with START and end with END; set it to true")
     assert refused('gpt', data=dict(masked=0.2)) == (
-        "config.data.masked=0.2: is for masked language models, span corruption, and this run is for language_model on 'python'; "
+        "config.data.masked=0.2: is for masked language models and span corruption; this run is for language_model on 'python'; "
         'leave it out')
     assert refused('bert', task='masked_lm', data=dict(span_length=2.0), model=dict(heads=2)) == (
-        "config.data.span_length=2.0: is for span corruption, and this run is for masked_lm on 'python'; leave it out")
+        "config.data.span_length=2.0: is for span corruption; this run is for masked_lm on 'python'; leave it out")
     assert refused('t5', task='span_corruption', data=dict(next_sentence=True), model=dict(heads=2)) == (
-        "config.data.next_sentence=True: is for masked language models, and this run is for span_corruption on 'python'; "
+        "config.data.next_sentence=True: is for masked language models; this run is for span_corruption on 'python'; "
         'leave it out')
     assert refused('t5', task='span_corruption', data=dict(span_length=0.5), model=dict(heads=2)) == (
         'config.data.span_length=0.5: must be at least 1')
     assert refused('bert', task='masked_lm', data=dict(masked=1.0), model=dict(heads=2)) == (
         'config.data.masked=1.0: must be more than 0 and less than 1')
-    assert 'config.data.marked=True: is for labelled sequences, masked language models, and' in refused('gpt', data=dict(marked=True))
+    assert 'config.data.marked=True: is for labelled sequences and masked language models; this' in refused('gpt', data=dict(marked=True))
     assert 'config.data.max_length=5: is for labelled sequences' in refused(
         'bert', task='masked_lm', data=dict(max_length=5), model=dict(heads=2))
     assert "models that can: bert" in refused('gpt', task='masked_lm')

@@ -317,7 +317,7 @@ def test_the_checkpoint_that_is_asked_for_is_that_of_all(run):
 
 def test_what_translating_does_not_do_is_refused(run, monkeypatch):
     config, workdir, *_ = run
-    with pytest.raises(FieldError, match="^config.decode.samples=3: is for language models, and this run is for translation on "):
+    with pytest.raises(FieldError, match="^config.decode.samples=3: is for language models; this run is for translation on "):
         answers(run, LINES, dict(samples=3))
     with pytest.raises(UserError, match='^--explain: shows how an answer was searched for, and config.decode.sample=True '):
         answers(run, LINES, dict(sample=True), explain=True)
@@ -329,7 +329,7 @@ def test_what_translating_does_not_do_is_refused(run, monkeypatch):
         assert str(caught.value) == (f'config.decode.{field}={value}: is for answers that are drawn; set '
                                      f'config.decode.sample=true too, or write {usual[field]}')
     for drawn in (False, True):
-        with pytest.raises(FieldError, match="^config.decode.prompt='a': is for language models, and this run is for "):
+        with pytest.raises(FieldError, match="^config.decode.prompt='a': is for language models; this run is for "):
             answers(run, LINES, dict(prompt='a', sample=drawn))
     assert len(answers(run, ['ab'], dict(sample=True, **fields))) == 1
     monkeypatch.setattr(jax, 'process_count', lambda: 2)
