@@ -25,6 +25,7 @@ class Layout(Protocol):
 
 
 _layout: contextvars.ContextVar[Layout | None] = contextvars.ContextVar('layout', default=None)
+_mapped: contextvars.ContextVar[str | None] = contextvars.ContextVar('mapped', default=None)
 
 
 @contextlib.contextmanager
@@ -77,3 +78,27 @@ def on_every_device(function: Callable, arguments: tuple, names: tuple, result: 
     if layout is None:
         return function(*arguments)
     return layout.on_every_device(function, arguments, names, result, summed)
+
+
+@contextlib.contextmanager
+def use_mapped_axis(name: str | None) -> Iterator[None]:
+    """What is traced inside of it has its share of the rows of a batch on each device of a mapped axis, as under `jax.pmap`."""
+    token = _mapped.set(name)
+    try:
+        yield
+    finally:
+        _mapped.reset(token)
+
+
+def mean_over_rows(x: jax.Array) -> jax.Array:
+    """The mean of x [B, ..., C] over all axes but the last and over all rows of the global batch, whatever holds them: [C].
+
+    Over a mesh the compiler adds up what the devices have; over a mapped axis (`use_mapped_axis`) it is done here.
+    """
+    mean = x.mean(axis=tuple(range(x.ndim - 1)))
+    return mean if _mapped.get() is None else jax.lax.pmean(mean, _mapped.get())
+
+
+def devices_of_rows() -> int:
+    """How many devices of a mapped axis share the rows of a batch; 1 where none is mapped."""
+    return 1 if _mapped.get() is None else jax.lax.axis_size(_mapped.get())

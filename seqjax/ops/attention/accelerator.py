@@ -22,7 +22,7 @@ def cudnn_can(query, key, value, mask, bias, dropout):
     return (_kernels_can(query, key, mask, bias, dropout) and mask.segments is None and (mask.causal or not mask.window)
             and query.dtype in (jnp.bfloat16, jnp.float16) and key.shape == value.shape
             and (query.shape[1] == key.shape[1] or not mask.causal)
-            and query.shape[3] % 8 == 0 and query.shape[3] <= 128 and _on_nvidia())
+            and query.shape[3] % 8 == 0 and query.shape[3] <= 128 and on_nvidia())
 
 
 def splash_can(query, key, value, mask, bias, dropout):
@@ -110,5 +110,5 @@ def _without_empty_rows(out, mask):
     return out if mask.lengths is None else jnp.where((mask.lengths > 0)[:, None, None, None], out, 0)
 
 
-def _on_nvidia():
+def on_nvidia():
     return jax.default_backend() == 'gpu' and 'cuda' in jax.devices()[0].client.platform_version.lower()

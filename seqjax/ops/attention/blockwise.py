@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax.ops.attention.masks import LOWEST, Mask, kept
+from seqjax.ops.attention.plain import heads_first, seeds_of, steps_first
 from seqjax.ops.attention.positions import bias_by_distance
 
 SMALLEST, LARGEST = 64, 512  # steps in a block
@@ -49,15 +50,13 @@ def blockwise(query, key, value, mask, bias, scale, dropout, dropout_key, block=
 
     block: steps in a block; 0: as many as the cache of a CPU has room for, and a window.
     """
-    (B, T, H, K), (_, S, G, _) = query.shape, key.shape
+    (B, T, H, _), S = query.shape, key.shape[1]
     block = block or _fitting(B * H, mask)
     t, s = (math.ceil(steps / math.ceil(steps / block)) for steps in (T, S))
     query, key, value, mask, bias = _whole_blocks(query, key, value, mask, bias, -T % t, -S % s)
     plan = Plan(scale, dropout, t, s, _pairs(query.shape[1], key.shape[1], mask, t, s))
-    split = query.reshape(B, -1, G, H // G, K).transpose(0, 2, 3, 1, 4)
-    seeds = jax.random.bits(dropout_key, (2,), jnp.uint32) if dropout else None
-    out = _attend(plan, Inputs(split, key.swapaxes(1, 2), value.swapaxes(1, 2), bias, mask, seeds))
-    return out.transpose(0, 3, 1, 2, 4).reshape(B, -1, H, value.shape[-1])[:, :T]
+    out = _attend(plan, Inputs(*heads_first(query, key, value), bias, mask, seeds_of(dropout, dropout_key)))
+    return steps_first(out)[:, :T]
 
 
 def _fitting(heads, mask):

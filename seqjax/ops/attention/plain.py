@@ -18,15 +18,15 @@ PARTS = 8   # a CPU is fastest with so many
 
 def plain(query, key, value, mask, bias, scale, dropout, dropout_key):
     """All scores at once: T x S of them for every head."""
-    heads = _heads_first(query, key, value)
-    seeds = _seeds(dropout, dropout_key)
-    return _steps_first(_look(*heads, mask, bias, seeds, scale, dropout, 0, query.shape[1], 0, key.shape[1]))
+    heads = heads_first(query, key, value)
+    seeds = seeds_of(dropout, dropout_key)
+    return steps_first(_look(*heads, mask, bias, seeds, scale, dropout, 0, query.shape[1], 0, key.shape[1]))
 
 
 def in_parts(query, key, value, mask, bias, scale, dropout, dropout_key):
     """Some queries after another, each with the keys that one of them may see; their weights are computed again backwards."""
     T, S = query.shape[1], key.shape[1]
-    heads, seeds = _heads_first(query, key, value), _seeds(dropout, dropout_key)
+    heads, seeds = heads_first(query, key, value), seeds_of(dropout, dropout_key)
     together = max(SMALL, math.ceil(T / PARTS))
 
     def part(t):
@@ -36,23 +36,23 @@ def in_parts(query, key, value, mask, bias, scale, dropout, dropout_key):
         look = functools.partial(_look, scale=scale, dropout=dropout, t=t, T=count, s=low, S=max(high - low, 1))
         return jax.checkpoint(look)(*heads, mask, bias, seeds)
 
-    return _steps_first(jnp.concatenate([part(t) for t in range(0, T, together)], axis=3))
+    return steps_first(jnp.concatenate([part(t) for t in range(0, T, together)], axis=3))
 
 
-def _heads_first(query, key, value):
+def heads_first(query, key, value):
     """query: [B, G, R, T, K], R heads of queries for each of the G of keys; key: [B, G, S, K]; value: [B, G, S, M]."""
     B, T, H, K = query.shape
     G = key.shape[2]
     return query.reshape(B, T, G, H // G, K).transpose(0, 2, 3, 1, 4), key.swapaxes(1, 2), value.swapaxes(1, 2)
 
 
-def _steps_first(y):
+def steps_first(y):
     """[B, G, R, T, M] as [B, T, H, M]."""
     B, G, R, T, M = y.shape
     return y.transpose(0, 3, 1, 2, 4).reshape(B, T, G * R, M)
 
 
-def _seeds(dropout, dropout_key):
+def seeds_of(dropout, dropout_key):
     return jax.random.bits(dropout_key, (2,), jnp.uint32) if dropout else None
 
 

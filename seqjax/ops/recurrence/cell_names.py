@@ -1,34 +1,23 @@
 """Every cell by its name, as configs and `nn.Recurrent(cell=...)` spell it."""
 
+from seqjax.ops.recurrence import cells, linear_cells
 from seqjax.ops.recurrence.cell import Cell
-from seqjax.ops.recurrence.cells import (
-    GRU,
-    LSTM,
-    CoupledLSTM,
-    Elman,
-    LayerNormLSTM,
-    Orthogonal,
-    PeepholeLSTM,
-    ProjectedLSTM,
-    ResetBeforeGRU,
-)
-from seqjax.ops.recurrence.linear_cells import LRU, MinGRU, MinLSTM
 from seqjax.registry import Registry
 
 CELLS = Registry('cell', {
-    'elman': Elman(),
-    'relu': Elman('relu'),
-    'orthogonal': Orthogonal(),
-    'lstm': LSTM(),
-    'peephole_lstm': PeepholeLSTM(),
-    'coupled_lstm': CoupledLSTM(),
-    'layer_norm_lstm': LayerNormLSTM(),
-    'projected_lstm': ProjectedLSTM(),
-    'gru': GRU(),
-    'gru_before': ResetBeforeGRU(),
-    'min_gru': MinGRU(),
-    'min_lstm': MinLSTM(),
-    'lru': LRU(),
+    'elman': cells.Elman(),
+    'relu': cells.Elman('relu'),
+    'orthogonal': cells.Orthogonal(),
+    'lstm': cells.LSTM(),
+    'peephole_lstm': cells.PeepholeLSTM(),
+    'coupled_lstm': cells.CoupledLSTM(),
+    'layer_norm_lstm': cells.LayerNormLSTM(),
+    'projected_lstm': cells.ProjectedLSTM(),
+    'gru': cells.GRU(),
+    'gru_before': cells.ResetBeforeGRU(),
+    'min_gru': linear_cells.MinGRU(),
+    'min_lstm': linear_cells.MinLSTM(),
+    'lru': linear_cells.LRU(),
 })
 
 

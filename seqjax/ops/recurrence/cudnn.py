@@ -6,6 +6,7 @@
 import jax
 import jax.numpy as jnp
 
+from seqjax.ops.attention.accelerator import on_nvidia
 from seqjax.ops.recurrence.cells import LSTM
 
 
@@ -17,9 +18,7 @@ def serves(cell, weights, inputs, reverse, new_segment, hold, state_mask):
 
 def available():
     """Whether jax runs on one Nvidia GPU and offers cuDNN's LSTM. Over several the compiler cuts the engine, but not cuDNN."""
-    if jax.default_backend() != 'gpu' or jax.device_count() > 1:
-        return False
-    if 'cuda' not in jax.devices()[0].client.platform_version.lower():
+    if jax.device_count() > 1 or not on_nvidia():
         return False
     try:
         from jax.experimental import rnn  # noqa: F401

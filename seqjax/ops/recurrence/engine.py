@@ -18,9 +18,11 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from seqjax.ops.pooling import valid_steps
 from seqjax.ops.recurrence import cudnn
 from seqjax.ops.recurrence.checkpointed_scan import run_in_pieces
 from seqjax.ops.recurrence.linear_scan import linear_recurrence
+from seqjax.ops.recurrence.token_shift import segment_starts
 
 
 def recur(cell, weights, inputs, state, lengths=None, *, reverse=False, segments=None, fresh=None, hold=None,
@@ -44,8 +46,8 @@ def recur(cell, weights, inputs, state, lengths=None, *, reverse=False, segments
     lengths = jnp.asarray(lengths) if isinstance(lengths, list | tuple) else lengths
     _check(cell, weights, inputs, state, lengths, segments, fresh, hold, state_mask)
     B, T, _ = inputs.shape
-    valid = None if lengths is None else jnp.arange(T) < lengths[:, None]  # [B, T]
-    new_segment = None if segments is None else _starts(segments, valid, reverse)  # [B, T]
+    valid = None if lengths is None else valid_steps(lengths, T)  # [B, T]
+    new_segment = None if segments is None else segment_starts(segments, lengths, reverse)  # [B, T]
     if fresh is None:
         fresh = jax.tree.map(jnp.zeros_like, state)
     if hold is not None:
@@ -121,14 +123,6 @@ def _run_linear(cell, weights, inputs, state, fresh, valid, new_segment, hold, r
         a, b = jnp.where(runs, a, 1), jnp.where(runs, b, 0)
     h = linear_recurrence(a, b, state[0].T.astype(b.dtype), reverse=reverse)
     return cell.outputs(weights, jnp.moveaxis(h, -1, 0), inputs), (h[0 if reverse else -1].T,)
-
-
-def _starts(segments, valid, reverse):
-    """[B, T], True where the segment is another than at the step before, in the direction of reading."""
-    changed = segments[:, 1:] != segments[:, :-1]
-    if valid is not None:
-        changed = changed & valid[:, 1:]  # from a row's last step to its padding nothing begins
-    return jnp.pad(changed, ((0, 0), (0, 1) if reverse else (1, 0)))
 
 
 # -------------------------------------------------------------------------------------------------------- The products

@@ -40,10 +40,10 @@ def _forward(reverse, method, a, b, h):
 
 def _backward(reverse, method, saved, d_states):
     a, states, h = saved
-    after = _shift(a, jnp.zeros_like(a[0]), not reverse)  # a_{t+1}
+    after = shift(a, jnp.zeros_like(a[0]), not reverse)  # a_{t+1}
     g = _states(not reverse, method, after, d_states, jnp.zeros_like(h))
     first = -1 if reverse else 0
-    return g * _shift(states, h, reverse), g, a[first] * g[first]
+    return g * shift(states, h, reverse), g, a[first] * g[first]
 
 
 _linear.defvjp(_forward, _backward)
@@ -84,7 +84,7 @@ def _chunked(a, b, *, reverse):
     start = jnp.ones_like(a[0]), jnp.zeros_like(b[0])
     (whole, end), (product, h) = jax.lax.scan(step, start, (a, b), reverse=reverse)
     ends = _sequential(whole, end, reverse=reverse)  # [chunks, ...], the state at the end of every chunk
-    h += product * _shift(ends, jnp.zeros_like(ends[0]), reverse)
+    h += product * shift(ends, jnp.zeros_like(ends[0]), reverse)
     h = jnp.moveaxis(h, 0, 1).reshape(-1, *h.shape[2:])
     return h[missing:] if reverse else h[:T]
 
@@ -97,6 +97,6 @@ def _associative(a, b, *, reverse):
     return jax.lax.associative_scan(combine, (a, b), reverse=reverse)[1]
 
 
-def _shift(x, first, reverse):
+def shift(x, first, reverse=False):
     """x one step later in the direction of reading, with `first` at the start."""
     return jnp.concatenate((x[1:], first[None]) if reverse else (first[None], x[:-1]))

@@ -9,12 +9,15 @@ import jax.numpy as jnp
 from seqjax.ops.pooling import last_step, valid_steps
 
 
-def segment_starts(segments, lengths=None):
-    """[B, T], True where the segment is another than at the step before. In padding nothing begins, nor at the first step."""
+def segment_starts(segments, lengths=None, reverse=False):
+    """[B, T], True where the segment is another than at the step before. In padding nothing begins, nor at the first step.
+
+    reverse: rows are read from their ends, and the step before is the one to the right.
+    """
     changed = segments[:, 1:] != segments[:, :-1]
     if lengths is not None:
-        changed &= valid_steps(lengths, segments.shape[1])[:, 1:]
-    return jnp.pad(changed, ((0, 0), (1, 0)))
+        changed = changed & valid_steps(lengths, segments.shape[1])[:, 1:]
+    return jnp.pad(changed, ((0, 0), (0, 1) if reverse else (1, 0)))
 
 
 def earlier_step(x, past, by=1, segments=None):

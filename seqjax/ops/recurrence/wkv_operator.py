@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from seqjax.ops.pooling import mask_steps, valid_steps
-from seqjax.ops.recurrence.linear_scan import linear_recurrence
+from seqjax.ops.recurrence.linear_scan import linear_recurrence, shift
 from seqjax.ops.recurrence.token_shift import segment_starts
 
 LEAST = -1e38  # exp of it is 0, and its difference to itself is 0 and not NaN
@@ -44,11 +44,11 @@ def wkv(key, value, decay, bonus, state, lengths=None, *, segments=None, method=
 
     method = method if isinstance(T, int) else 'sequential'  # where T is a symbol, as in an export, only a loop can be
     m = _maxima(method, *map(jax.lax.stop_gradient, (jnp.where(starts, jnp.inf, fall), k, state[2])))
-    before = jnp.where(starts, -jnp.inf, _shift(m, jax.lax.stop_gradient(state[2])))
+    before = jnp.where(starts, -jnp.inf, shift(m, jax.lax.stop_gradient(state[2])))
     a, b = jnp.exp(before - fall - m), jnp.exp(k - m)
     sums = linear_recurrence(jnp.stack((a, a), axis=1), jnp.stack((b * v, b), axis=1), jnp.stack(state[:2]), method=method)
 
-    numerator, denominator = jnp.moveaxis(_shift(sums, jnp.stack(state[:2])), 1, 0)  # before the step
+    numerator, denominator = jnp.moveaxis(shift(sums, jnp.stack(state[:2])), 1, 0)  # before the step
     most = jax.lax.stop_gradient(jnp.maximum(before, u + k))
     past, now = jnp.exp(before - most), jnp.exp(u + k - most)
     mean = (past * numerator + now * v) / jnp.where(valid, past * denominator + now, 1)
@@ -72,8 +72,3 @@ def _maxima(method, fall, k, m):
     if method is not None:
         return sequential(fall, k) if method == 'sequential' else associative(fall, k)
     return jax.lax.platform_dependent(fall, k, cpu=sequential, default=associative)
-
-
-def _shift(x, first):
-    """x one step later, with `first` at the start."""
-    return jnp.concatenate((first[None], x[:-1]))

@@ -77,7 +77,7 @@ NOT_CUDNN = [dict(mask=ops.Mask(window=3)), dict(mask=ops.Mask(segments=np.ones(
 @pytest.mark.parametrize('change', [*NOT_SPLASH, *NOT_CUDNN], ids=lambda change: ' '.join(change))
 def test_what_a_kernel_does_not_know_is_left_to_others(change, monkeypatch):
     query, key, value, _ = draw(np.float16)
-    monkeypatch.setattr(accelerator, '_on_nvidia', lambda: True)
+    monkeypatch.setattr(accelerator, 'on_nvidia', lambda: True)
     case = dict(query=query, key=key, value=value, mask=ops.Mask(causal=True), bias=None, dropout=0.0)
     assert accelerator.cudnn_can(**case) and accelerator.splash_can(**case)
     assert not accelerator.cudnn_can(**case | change)
