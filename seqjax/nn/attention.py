@@ -22,13 +22,13 @@ class Attention(nn.Module):
         'scaled_dot'   (W q) . (U h) / sqrt(width)
         'bilinear'     q . (W h), the map done once a source: width must be D
     mask: [B, S], True where the source is real. width: of what W and U make. value_width: where it is not 0, values are a learned
-    map of the outputs to so many numbers, and not the outputs themselves. hard: all of the weight on the best match.
+    map of the outputs to so many numbers, and not the outputs themselves. hard_attention: all of the weight on the best match.
     """
 
     kind: str = 'additive'
     width: int = 256
     value_width: int = 0
-    hard: bool = False
+    hard_attention: bool = False
     dtype: jnp.dtype = jnp.float32
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ class Attention(nn.Module):
             scores = ops.scaled_dot_scores(self.query(queries), keys)
         else:
             scores = ops.dot_scores(queries, keys)
-        weights = (ops.hard_weights if self.hard else ops.soft_weights)(scores, None if mask is None else mask[:, None])
+        weights = (ops.hard_weights if self.hard_attention else ops.soft_weights)(scores, None if mask is None else mask[:, None])
         return ops.weigh(weights, values), weights
 
     def _map(self, width, bias=False):

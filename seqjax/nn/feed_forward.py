@@ -27,6 +27,7 @@ ACTIVATIONS = {
     'gelu': gelu,
     'gelu_tanh': lambda x: jax.nn.gelu(x, approximate=True),  # of GPT-2 and BERT's first code
     'silu': jax.nn.silu,
+    'quick_gelu': lambda x: x * jax.nn.sigmoid(1.702 * x),  # of CLIP (Hendrycks and Gimpel 2016, section 2)
 }
 
 

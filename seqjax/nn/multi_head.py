@@ -47,7 +47,7 @@ class MultiHeadAttention(nn.Module):
     position + T <= S. In pages (Kwon et al. 2023, section 4.1) it is one store for all rows, [N, Z, G, K], N pages of Z slots:
     context.pages[b] has the numbers of row b's, one after another, and N where there is none.
 
-    key_heads: G, fewer heads of keys and values that groups of queries share (Shazeer 2019 for one, Ainslie et al. 2023); 0: H.
+    kv_heads: G, fewer heads of keys and values that groups of queries share (Shazeer 2019 for one, Ainslie et al. 2023); 0: H.
     head_width: 0: D / H. rotary: the base of rotary positions; 0: none; rotary_scaling: see `ops.rotate`.
     scale: of the scores; None: 1 / sqrt(K). inverse_layer_scale: scores of layer l are divided by l + 1, too (GPT-2's
     `scale_attn_by_inverse_layer_idx`). dropout: on the weights.
@@ -55,7 +55,7 @@ class MultiHeadAttention(nn.Module):
 
     width: int
     heads: int
-    key_heads: int = 0
+    kv_heads: int = 0
     head_width: int = 0
     rotary: float = 0.0
     rotary_scaling: tuple = ()
@@ -107,7 +107,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def _key_heads(self):
-        return self.key_heads or self.heads
+        return self.kv_heads or self.heads
 
     @property
     def _head_width(self):

@@ -13,7 +13,7 @@ from seqjax import ops
 from seqjax.errors import FieldError, check_at_least
 from seqjax.nn.multi_head import Context
 
-ORDERS = ('pre', 'post')
+NORM_POSITIONS = ('pre', 'post')
 
 
 def check_sizes(model):
@@ -47,7 +47,7 @@ class ResidualBlock(nn.Module):
     """
 
     layers = ()
-    order = 'pre'
+    norm_position = 'pre'
     dropout = 0.0
 
     def __post_init__(self):
@@ -60,16 +60,19 @@ class ResidualBlock(nn.Module):
         layers, kept = self._present(), []
         for (name, layer), state in zip(layers, states or (None,) * len(layers)):
             norm = self.norm(name=f'{name}_norm')
-            drop = nn.Dropout(self.dropout, deterministic=not train)
-            y = norm(x) if self.order == 'pre' else x
+            y = norm(x) if self.norm_position == 'pre' else x
             if _has_state(layer):
                 y, state = layer(y, context, state, train=train)
             else:
                 y, state = layer(y, train=train), None
-            x = x + drop(y)
-            x = ops.constrain(x if self.order == 'pre' else norm(x), 'batch', ..., 'embed')
+            x = x + self.branch(name, y, context, train)
+            x = ops.constrain(x if self.norm_position == 'pre' else norm(x), 'batch', ..., 'embed')
             kept.append(state)
         return x, tuple(kept)
+
+    def branch(self, name, y, context, train):
+        """What the layer of that name adds to its input, from its output y: y after dropout."""
+        return nn.Dropout(self.dropout, deterministic=not train)(y)
 
     @nn.nowrap
     def empty_states(self, rows, slots=0):
@@ -106,7 +109,7 @@ class Block(ResidualBlock):
     feed_forward: nn.Module
     norm: Callable[..., nn.Module] | nn.Module
     cross: nn.Module | None = None
-    order: str = 'pre'
+    norm_position: str = 'pre'
     dropout: float = 0.0
 
     layers = ('attention', 'cross', 'feed_forward')
@@ -119,7 +122,7 @@ class Stack(nn.Module):
         stack(x, context, stack.empty_states(B, slots))    states go on in the next call
 
     block: a block, of which each layer has a copy, or a function: block(name=...) makes one; their
-    names are block_0, block_1, ... norm: the same for the last norm; None: there is none. scan:
+    names are block_0, block_1, ... norm: the same for the last norm; None: there is none. scan_layers:
     blocks are one block, compiled once, whose parameters have a leading axis of L, and whose states
     have it second, after the rows; otherwise states are a tuple with those of each block. remat:
     gradient checkpointing, activations inside a block are computed again in the backward pass.
@@ -128,7 +131,7 @@ class Stack(nn.Module):
     block: Callable[..., nn.Module] | nn.Module
     depth: int
     norm: Callable[..., nn.Module] | nn.Module | None = None
-    scan: bool = False
+    scan_layers: bool = False
     remat: bool = False
 
     def __post_init__(self):
@@ -137,7 +140,7 @@ class Stack(nn.Module):
         super().__post_init__()
 
     def setup(self):
-        if self.scan:
+        if self.scan_layers:
             self.blocks = self.block(name='blocks')
         else:
             self.blocks = [self.block(name=f'block_{layer}') for layer in range(self.depth)]
@@ -148,8 +151,8 @@ class Stack(nn.Module):
         def run(block, x, state, layer):
             return block(x, context.replace(layer=layer), state, train=train)
 
-        run = nn.remat(run, prevent_cse=not self.scan) if self.remat else run
-        if self.scan:
+        run = nn.remat(run, prevent_cse=not self.scan_layers) if self.remat else run
+        if self.scan_layers:
             layers = nn.scan(
                 run, variable_axes={'params': 0, 'penalties': 0}, in_axes=(1, 0), out_axes=1,
                 split_rngs={'params': True, 'dropout': True}, length=self.depth,
@@ -166,7 +169,7 @@ class Stack(nn.Module):
 
     def read(self, outputs):
         """The memories of all layers: keys and values of encoder outputs [B, S, E]."""
-        if not self.scan:
+        if not self.scan_layers:
             return tuple(block.cross.read(outputs) for block in self.blocks)
         read = nn.scan(lambda block, _, __: (None, block.cross.read(outputs)), variable_axes={'params': 0},
                        split_rngs={'params': True}, in_axes=1, out_axes=1, length=self.depth,
@@ -177,7 +180,7 @@ class Stack(nn.Module):
     def empty_states(self, rows, slots=0):
         """The states of all layers before the first position; KV caches with room for so many."""
         empty = self.block(parent=None).empty_states(rows, slots)
-        if not self.scan:
+        if not self.scan_layers:
             return (empty,) * self.depth
         return jax.tree.map(lambda x: jnp.repeat(x[:, None], self.depth, axis=1), empty)
 
@@ -189,11 +192,11 @@ class Stack(nn.Module):
     @nn.nowrap
     def by_kind(self, states):
         """All states, one tuple for each kind of layer in a block: the inverse of `by_block`."""
-        return states if self.scan else tuple(zip(*states))
+        return states if self.scan_layers else tuple(zip(*states))
 
     @nn.nowrap
     def by_block(self, *kinds):
         """All states, from those of each kind of layer in a block; None: it has none."""
-        if self.scan:
+        if self.scan_layers:
             return kinds
         return tuple(zip(*((None,) * self.depth if kind is None else kind for kind in kinds)))

@@ -51,7 +51,7 @@ def expected_scores(kind, params, queries, outputs):
 @pytest.mark.parametrize('value_width', [0, 2])
 @pytest.mark.parametrize('kind', SIZES)
 def test_a_layer_is_its_function_with_its_own_maps(kind, value_width, hard):
-    layer, params, queries, outputs, mask = draw(kind, value_width=value_width, hard=hard)
+    layer, params, queries, outputs, mask = draw(kind, value_width=value_width, hard_attention=hard)
     contexts, weights = jax.jit(layer.apply)({'params': params}, queries, outputs, mask)
     own = params.get('attention', {})
     weighted = reference.hard_weights if hard else reference.soft_weights
@@ -73,7 +73,7 @@ def test_without_a_mask_every_output_is_seen(kind):
 @pytest.mark.parametrize('hard', [False, True], ids=['soft', 'hard'])
 @pytest.mark.parametrize('kind', SIZES)
 def test_every_parameter_learns_and_hidden_outputs_do_not_matter(kind, hard):
-    layer, params, queries, outputs, mask = draw(kind, value_width=2, hard=hard)
+    layer, params, queries, outputs, mask = draw(kind, value_width=2, hard_attention=hard)
     directions = np.random.default_rng(1).standard_normal((B, T, 2)).astype(np.float32)
 
     @jax.jit

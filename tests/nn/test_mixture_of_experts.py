@@ -47,8 +47,8 @@ def test_eight_devices_compute_the_same_each_with_its_own_rows_and_its_part_of_e
     layer, loss, params, x, expected = one_device
     mesh = parallel.make_mesh(**MESHES[mesh])
     boxed = jax.eval_shape(layer.init, jax.random.key(0), x)['params']
-    shardings = parallel.state_shardings(meta.unbox(boxed), parallel.parameter_shardings(boxed, mesh), mesh)
-    params, x = jax.device_put(params, shardings), jax.device_put(x, parallel.over_batch(mesh))
+    placed = parallel.placed(meta.unbox(boxed), parallel.parameter_shardings(boxed, mesh), mesh)
+    params, x = jax.device_put(params, jax.tree.map(lambda x: x.sharding, placed)), jax.device_put(x, parallel.over_batch(mesh))
     assert params['in_kernel'].addressable_shards[0].data.shape == (E, D // mesh.shape['fsdp'], 16 // mesh.shape['tensor'])
     with parallel.use_mesh(mesh):
         traced = jax.jit(jax.value_and_grad(loss, (0, 1))).trace(params, x)

@@ -119,7 +119,7 @@ def test_scanned_and_recomputed_layers_start_and_compute_the_same():
     def stacked(tree, axis=0):
         return jax.tree.map(lambda *layers: np.stack(layers, axis), *tree)
 
-    plain, scanned = stack(), stack(scan=True, remat=True)
+    plain, scanned = stack(), stack(scan_layers=True, remat=True)
     random = random_parameters(plain, X, nn.Context(), plain.empty_states(B))
     blocks = stacked([random['block_0'], random['block_1']])
     gradient, (y, states) = run(plain, random)

@@ -23,13 +23,13 @@ def draw(layer, *more, scale=0.5):
     return random_parameters(layer, x, *more, scale=scale), x
 
 
-def make_block(bias=True, dropout=0.0, dtype=jnp.float32, order='pre', cross=False, kind='layer', key_heads=0, name=None,
+def make_block(bias=True, dropout=0.0, dtype=jnp.float32, norm_position='pre', cross=False, kind='layer', kv_heads=0, name=None,
                **network):
     part = dict(bias=bias, dtype=dtype, parent=None)
-    heads = dict(key_heads=key_heads, **part)
+    heads = dict(kv_heads=kv_heads, **part)
     return nn.Block(nn.MultiHeadAttention(D, H, **heads), nn.FeedForward(**network, **part),
                     functools.partial(nn.make_norm, kind, bias=bias, dtype=dtype), nn.CrossAttention(D, H, **heads) if cross else None,
-                    order, dropout, name=name)
+                    norm_position, dropout, name=name)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -45,12 +45,12 @@ def initialised(layer, **options):
 LAYERS = {  # name: (layer, the same in numpy)
     'attention': (nn.MultiHeadAttention(D, H), reference.attention),
     'attention_with_biases': (nn.MultiHeadAttention(D, H, bias=True), reference.attention),
-    'grouped_queries': (nn.MultiHeadAttention(D, H, key_heads=2, bias=True), reference.attention),
-    'multi_query': (nn.MultiHeadAttention(D, H, key_heads=1, head_width=3), reference.attention),
+    'grouped_queries': (nn.MultiHeadAttention(D, H, kv_heads=2, bias=True), reference.attention),
+    'multi_query': (nn.MultiHeadAttention(D, H, kv_heads=1, head_width=3), reference.attention),
     'scaled': (nn.MultiHeadAttention(D, H, scale=1.0), functools.partial(reference.attention, scale=1.0)),
     'pre': (make_block(), reference.block),
-    'post': (make_block(order='post'), functools.partial(reference.block, order='post')),
-    'llama': (make_block(bias=False, kind='rms', key_heads=2, activation='silu', gated=True, inner=12),
+    'post': (make_block(norm_position='post'), functools.partial(reference.block, norm_position='post')),
+    'llama': (make_block(bias=False, kind='rms', kv_heads=2, activation='silu', gated=True, inner=12),
               functools.partial(reference.block, norm=reference.rms_norm, activation='silu')),
 }
 
@@ -98,16 +98,16 @@ def test_the_balance_of_experts_is_least_where_all_are_used_alike():
     assert penalty(rows) == pytest.approx(sum(penalty(row[None]) for row in rows), rel=1e-5)  # as micro-batches and devices add it
 
 
-@pytest.mark.parametrize('order', nn.ORDERS)
-def test_a_block_looks_at_a_source_up_to_its_length(order):
-    layer = make_block(cross=True, order=order, key_heads=2)
+@pytest.mark.parametrize('norm_position', nn.NORM_POSITIONS)
+def test_a_block_looks_at_a_source_up_to_its_length(norm_position):
+    layer = make_block(cross=True, norm_position=norm_position, kv_heads=2)
     rng, lengths = np.random.default_rng(5), np.array([3, 5], np.int32)
     x, outputs = (rng.standard_normal((B, steps, D)).astype(np.float32) for steps in (T, S))
     context = nn.Context(ops.Mask(causal=True), source=ops.Mask(lengths=lengths), look=True)
     look = lambda block, x: block(x, context, (None, block.cross.read(outputs), None))
     params = random_parameters(initialised(layer, method=look), x)
     y, (cache, weights, _) = jax.jit(functools.partial(layer.apply, method=look))({'params': params}, x)
-    expected = reference.block(params, x, reference.causal(B, T), order=order, memory=outputs,
+    expected = reference.block(params, x, reference.causal(B, T), norm_position=norm_position, memory=outputs,
                                memory_mask=reference.until(lengths, T, S))
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
     assert cache is None and weights.shape == (B, T, S)
@@ -152,7 +152,7 @@ def test_without_positions_the_order_of_the_steps_makes_no_difference():
     assert np.abs(moved - whole).max() > 1e-2
 
 
-@pytest.mark.parametrize('layer', [make_block(key_heads=2), make_block(order='post'), nn.LinearAttention(D, H)],
+@pytest.mark.parametrize('layer', [make_block(kv_heads=2), make_block(norm_position='post'), nn.LinearAttention(D, H)],
                          ids=['grouped', 'post', 'linear'])
 def test_a_cached_step_equals_the_whole_row_even_when_rows_are_at_different_steps(layer):
     params, x = draw(layer)
@@ -186,7 +186,7 @@ def test_a_step_past_the_end_of_the_cache_is_dropped():
 
 @pytest.mark.parametrize('remat', [False, True], ids=['', 'remat'])
 def test_a_scanned_stack_equals_blocks_one_by_one(remat):
-    stack = lambda scan: nn.Stack(make_block, L, norm, scan=scan, remat=remat)
+    stack = lambda scan: nn.Stack(make_block, L, norm, scan_layers=scan, remat=remat)
     params, x = draw(stack(False))
     blocks = [params[f'block_{layer}'] for layer in range(L)]
     stacked = dict(norm=params['norm'], blocks=jax.tree.map(lambda *leaves: np.stack(leaves), *blocks))
@@ -207,7 +207,7 @@ def test_a_scanned_stack_equals_blocks_one_by_one(remat):
 
 
 def test_a_scanned_stack_names_the_axis_of_its_layers():
-    boxed = jax.eval_shape(nn.Stack(make_block, L, norm, scan=True).init, jax.random.key(0), np.zeros((B, T, D), np.float32))
+    boxed = jax.eval_shape(nn.Stack(make_block, L, norm, scan_layers=True).init, jax.random.key(0), np.zeros((B, T, D), np.float32))
     assert boxed['params']['blocks']['attention']['query']['kernel'].names == ('layers', 'embed', 'heads', None)
 
 

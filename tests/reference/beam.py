@@ -4,21 +4,21 @@ import collections
 import math
 
 
-def beam(log_probs, *, width, max_length, end, length_penalty=0.0, groups=1, diversity=0.0, no_repeat=0, min_length=0,
-         prefix=(), coverage=lambda tokens: 0.0):
+def beam(log_probs, *, num_beams, max_length, end, length_penalty=0.0, num_beam_groups=1, diversity_penalty=0.0,
+         no_repeat_ngram_size=0, min_length=0, prefix=(), coverage=lambda tokens: 0.0):
     """(hypotheses, steps): the n best as (tokens, score, log P), and for every step the list of its candidates.
 
     log_probs(tokens): what comes next, V numbers. coverage(tokens): what is added to the score of a finished one.
     A candidate is (tokens, log P, fate); of groups the candidates follow each other.
     """
-    w = width // groups
-    live, finished, steps = [[((), 0.0)] for _ in range(groups)], [[] for _ in range(groups)], []
+    w = num_beams // num_beam_groups
+    live, finished, steps = [[((), 0.0)] for _ in range(num_beam_groups)], [[] for _ in range(num_beam_groups)], []
     for t in range(max_length):
         chosen, steps = collections.Counter(), [*steps, []]
-        for g in range(groups):
+        for g in range(num_beam_groups):
             candidates = [((*tokens, token), log_prob + gained) for tokens, log_prob in live[g]
-                          for token, gained in _possible(log_probs(tokens), tokens, end, no_repeat, min_length, prefix)]
-            candidates.sort(key=lambda one: -(one[1] - diversity * chosen[one[0][-1]]))
+                          for token, gained in _possible(log_probs(tokens), tokens, end, no_repeat_ngram_size, min_length, prefix)]
+            candidates.sort(key=lambda one: -(one[1] - diversity_penalty * chosen[one[0][-1]]))
             candidates = candidates[:2 * w]
             ends = [one for one in candidates[:w] if one[0][-1] == end]
             others = [one for one in candidates if one[0][-1] != end][:w]
@@ -36,10 +36,10 @@ def beam(log_probs, *, width, max_length, end, length_penalty=0.0, groups=1, div
     return sorted(best.values(), key=lambda one: -one[1]), steps
 
 
-def _possible(gains, tokens, end, no_repeat, min_length, prefix):
+def _possible(gains, tokens, end, no_repeat_ngram_size, min_length, prefix):
     if len(tokens) < len(prefix):
         return [(prefix[len(tokens)], gains[prefix[len(tokens)]])]
-    n = no_repeat
+    n = no_repeat_ngram_size
     seen = {tokens[i:i + n] for i in range(len(tokens) - n + 1)} if n else ()
     left = [(token, gain) for token, gain in enumerate(gains)
             if (*tokens, token)[-n:] not in seen and not (token == end and len(tokens) + 1 < min_length)]

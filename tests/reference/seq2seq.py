@@ -10,13 +10,14 @@ from tests.reference.recurrence import recur, sigmoid
 PARTS = {'gru': 1, 'lstm': 2, 'projected_lstm': 2}  # of a cell's state
 
 
-def write(model, params, source, previous):
-    """(logits [T, V], weights [T, S]) of one row. source: [S], no padding; previous: [T], what the decoder reads."""
+def write(model, params, source, previous, encoded=None, first=None):
+    """(logits [T, V], weights [T, S]) of one row. source: [S], no padding; previous: [T], what the decoder reads; encoded: what the
+    encoder says of the source, if it is another one; first: the first state of every layer likewise."""
     params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
     table = params['target_embedding']['table']
-    outputs, final = _encode(model, params, source)
+    outputs, final = encoded or _encode(model, params, source)
     mean = outputs.sum(axis=0) / max(len(source), 1)
-    layers, logits, weights = _first_layers(model, params, final, mean), [], []
+    layers, logits, weights = first or _first_layers(model, params, final, mean), [], []
     answer = np.zeros(params['readout']['bias'].shape if 'readout' in params else 0)
     look = {'attention': lambda h: _look(model, params.get('lookup', {}), h, outputs),
             'mean_each': lambda h: (mean, np.zeros(len(source)))}.get(model.context)
@@ -100,13 +101,13 @@ def _look(model, params, q, outputs):
                  scaled_dot=attention.scaled_dot_scores).get(model.attention, attention.dot_scores)
     scores = score(q[None, None], keys[None])
     seen = np.ones(scores.shape, bool)
-    weights = (attention.hard_weights if model.hard else attention.soft_weights)(scores, seen)[0, 0]
+    weights = (attention.hard_weights if model.hard_attention else attention.soft_weights)(scores, seen)[0, 0]
     values = _map(params['value'], outputs) if model.value_width else outputs
     return weights @ values, weights
 
 
 def _score(model, params, answer, weights, source):
-    logits = params['target_embedding']['table'] @ answer if model.tie else _map(params['output'], answer)
+    logits = params['target_embedding']['table'] @ answer if model.tie_embeddings else _map(params['output'], answer)
     if not model.copy:
         return logits
     own = sigmoid(_map(params['gate'], answer))[0]  # See et al. 2017, equation 9

@@ -10,6 +10,7 @@ ACTIVATIONS = {
     'gelu': lambda x: x * (1 + erf(x / 2 ** 0.5)) / 2,
     'gelu_tanh': lambda x: x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3))) / 2,
     'silu': lambda x: x / (1 + np.exp(-x)),
+    'quick_gelu': lambda x: x / (1 + np.exp(-1.702 * x)),
 }
 
 
@@ -66,10 +67,10 @@ def mixture(params, x, chosen, activation='gelu'):
     return out
 
 
-def block(params, x, mask, *, order='pre', norm=layer_norm, memory=None, memory_mask=None, activation='gelu', **options):
+def block(params, x, mask, *, norm_position='pre', norm=layer_norm, memory=None, memory_mask=None, activation='gelu', **options):
     def add(x, name, layer):
         scale = params[f'{name}_norm']
-        return x + layer(norm(scale, x)) if order == 'pre' else norm(scale, x + layer(x))
+        return x + layer(norm(scale, x)) if norm_position == 'pre' else norm(scale, x + layer(x))
 
     x = add(x, 'attention', lambda x: attention(params['attention'], x, mask, **options))
     if memory is not None:
