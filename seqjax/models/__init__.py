@@ -13,12 +13,12 @@ from flax import linen
 
 from seqjax import ops
 from seqjax.errors import FieldError, suggestion
+from seqjax.fields import new_name
 from seqjax.models.bert import BERT, EncoderOnly
 from seqjax.models.composed import Composed
 from seqjax.models.decoder_only import GPT, DecoderOnly, Llama
 from seqjax.models.encoder_decoder import T5, EncoderDecoder, Transformer
 from seqjax.models.from_config import TransformerFields
-from seqjax.models.ladder import PerStep, Unshared
 from seqjax.models.language_model import LanguageModel
 from seqjax.models.mamba import Mamba
 from seqjax.models.matching import match_width, parameter_count
@@ -28,22 +28,28 @@ from seqjax.models.recurrent import RecurrentLanguageModel
 from seqjax.models.rwkv import RWKV
 from seqjax.models.seq2seq import Seq2Seq
 from seqjax.models.stateful import StatefulLanguageModel
+from seqjax.models.statistics import WithStatistics
+from seqjax.models.vision import (CCT, CLIP, IMAGE_PRESETS, Captioner, DualEncoder, ImageTransformer, ResNet, TransformerCaptioner,
+                                  VideoReader, ViT)
 from seqjax.registry import Registry
 
 MODELS = Registry('model', {
     'gpt': GPT, 'llama': Llama, 'bert': BERT, 'transformer': Transformer, 't5': T5,
     'recurrent': RecurrentLanguageModel, 'mamba': Mamba, 'rwkv': RWKV, 'reader': Reader,
-    'seq2seq': Seq2Seq, 'per_step': PerStep, 'unshared': Unshared})
+    'seq2seq': Seq2Seq, 'vit': ViT, 'cct': CCT, 'resnet': ResNet, 'video': VideoReader, 'clip': CLIP,
+    'captioner': Captioner, 'transformer_captioner': TransformerCaptioner})
 register = MODELS.register
 DTYPES = ('float32', 'bfloat16')
 # What the data decides of a model: these fields, and those without a default or with None for one.
 FROM_DATA = ('vocabulary', 'context_length', 'outputs', 'per_step', 'characters', 'table',
              'target_vocabulary', 'shared', 'end')
 
-__all__ = ['BERT', 'Composed', 'DTYPES', 'DecoderOnly', 'EncoderDecoder', 'EncoderOnly', 'FROM_DATA', 'GPT', 'LanguageModel',
-           'Llama', 'MODELS', 'Mamba', 'PRESETS', 'PerStep', 'RWKV', 'Reader', 'RecurrentLanguageModel', 'Seq2Seq',
-           'StatefulLanguageModel', 'T5', 'Transformer', 'TransformerFields', 'Unshared', 'able', 'build', 'check_task',
-           'fields', 'is_recurrent', 'match_width', 'parameter_count', 'preset', 'register', 'width_multiple']
+__all__ = ['BERT', 'CCT', 'CLIP', 'Captioner', 'Composed', 'DTYPES', 'DecoderOnly', 'DualEncoder', 'EncoderDecoder',
+           'EncoderOnly', 'FROM_DATA', 'GPT', 'IMAGE_PRESETS', 'ImageTransformer', 'LanguageModel', 'Llama',
+           'MODELS', 'Mamba', 'PRESETS', 'RWKV', 'Reader', 'RecurrentLanguageModel', 'ResNet', 'Seq2Seq',
+           'StatefulLanguageModel', 'T5', 'Transformer', 'TransformerCaptioner', 'TransformerFields', 'ViT', 'VideoReader', 'WithStatistics', 'able',
+           'build', 'check_task', 'fields', 'is_recurrent', 'match_width', 'parameter_count', 'preset',
+           'register', 'width_multiple']
 
 
 def fields(model: str | type[linen.Module] | linen.Module) -> dict[str, Any]:
@@ -79,7 +85,7 @@ def is_recurrent(name: str, chosen: Mapping[str, Any]) -> bool:
 def width_multiple(name: str, chosen: Mapping[str, Any]) -> int:
     """What its width must be a multiple of: heads have one size, and positions are pairs."""
     values = {**fields(name), **chosen}
-    if not issubclass(MODELS[name], TransformerFields) and values.get('encoder') != 'attention':
+    if not issubclass(MODELS[name], (TransformerFields, ImageTransformer)) and values.get('encoder') != 'attention':
         return 1
     heads = 1 if values.get('head_width') else values['heads']
     return 2 * heads if values.get('positions') == 'rotary' else math.lcm(2, heads)
@@ -103,7 +109,8 @@ def build(name: str, from_data: Mapping[str, Any] = {}, /, **chosen: Any) -> lin
     chosen = {k: v for k, v in chosen.items() if k not in FROM_DATA}
     for field, value in chosen.items():
         if field not in taken:
-            raise FieldError(field, value, f"'{name}' has no such field; {suggestion(field, known)}")
+            new = new_name('model', field, taken)
+            raise FieldError(field, value, f'is called {new} now' if new else f"'{name}' has no such field; {suggestion(field, known)}")
     if not 0 <= chosen.get('dropout', 0) < 1:
         raise FieldError('dropout', chosen['dropout'], 'must be at least 0 and less than 1')
     if chosen.get('dtype', 'float32') not in DTYPES:
@@ -113,8 +120,11 @@ def build(name: str, from_data: Mapping[str, Any] = {}, /, **chosen: Any) -> lin
 
 def preset(name: str, **changes: Any) -> linen.Module:
     """The linen module of a published size with other fields where asked; BERT has its MLM head."""
+    if name in IMAGE_PRESETS:
+        model, chosen, _, outputs = IMAGE_PRESETS[name]
+        return build(model, **{'outputs': outputs, **chosen, **changes})
     if name not in PRESETS:
-        raise FieldError('preset', name, f'no such preset; {suggestion(name, PRESETS)}')
+        raise FieldError('preset', name, f'no such preset; {suggestion(name, (*PRESETS, *IMAGE_PRESETS))}')
     model, chosen, vocabulary, context_length = PRESETS[name]
     from_data = dict(vocabulary=vocabulary, context_length=context_length, outputs=0, shared=True)
     return build(model, **{**from_data, **chosen, **changes})

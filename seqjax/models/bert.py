@@ -20,7 +20,7 @@ class EncoderOnly(Composed):
                            whether the second text follows the first
         C                  [B, C] for a row, from the first step, [CLS]; with `per_step` [B, T, C], from every step
     A row is START, a text, END and, where there are two, another text and END. types: [B, T], which of the texts a step is of;
-    None: it is counted from the first END, whose number is `end`. typed: how many there are; 0: no step is told. tie: the masked
+    None: it is counted from the first END, whose number is `end`. typed: how many there are; 0: no step is told. tie_embeddings: the masked
     tokens are scored against the embedding.
     """
 
@@ -53,7 +53,7 @@ class EncoderOnly(Composed):
             return
         self.next = dense(2, ('embed', None))
         self.masked_dense, self.masked_norm = dense(self.width, ('embed', None)), self.make_norm()
-        if not self.tie:
+        if not self.tie_embeddings:
             self.masked_output = nn.Projection((self.vocabulary,), ('embed', 'vocab'), bias=False, kernel_init=init, dtype=dtype)
 
     def __call__(self, inputs, lengths=None, *, types=None, places=None, segments=None, train=False):
@@ -79,7 +79,7 @@ class EncoderOnly(Composed):
         if self.typed:
             x = x + self.types(texts(inputs, self.end) if types is None else types)
         x = self.embedding_norm(x)
-        mask = only(ops.Mask(window=self.window, lengths=lengths), seen, T)
+        mask = only(ops.Mask(window=self.sliding_window, lengths=lengths), seen, T)
         context = nn.Context(mask, self.place.bias(T), steps)
         return self.encoder(self.drop(x, deterministic=not train), context, train=train)[0]
 
@@ -99,13 +99,13 @@ class EncoderOnly(Composed):
             hidden = jnp.take_along_axis(hidden, places[..., None], axis=1)  # [B, M, D]
         x = self.masked_norm(self.activate(self.masked_dense(hidden)))
         bias = self.param('masked_bias', nn.partitioned(linen.initializers.zeros, ('vocab',)), (self.vocabulary,))
-        return (self.embedding.attend(x) if self.tie else self.masked_output(x)) + bias.astype(x.dtype)
+        return (self.embedding.attend(x) if self.tie_embeddings else self.masked_output(x)) + bias.astype(x.dtype)
 
 
 class BERT(TransformerFields, EncoderOnly, kw_only=True):
     """BERT (Devlin et al. 2019): post-norm, GELU, learned positions, biases."""
 
-    order: str = 'post'
+    norm_position: str = 'post'
     bias: bool = True
     epsilon: float = 1e-12
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError, check_at_least
+from seqjax.special_tokens import START
 
 
 class Composed(linen.Module, kw_only=True):
@@ -16,9 +17,9 @@ class Composed(linen.Module, kw_only=True):
 
     width, depth: D, L. block: an `nn.Block` or another module with its calls, of which every layer
     has a copy; norm: after the last block unless that ends in one ('post'), and wherever else the
-    network has a norm. positions: `nn.Positions`, None: none. window: attention reaches so many
-    positions, 0: all. tie: output weights are those of the embedding. embedding_dropout: on the
-    inputs of the first block. scan, remat: see `nn.Stack`. dtype: of activations and matmuls.
+    network has a norm. positions: `nn.Positions`, None: none. sliding_window: attention reaches so many
+    positions, 0: all. tie_embeddings: output weights are those of the embedding. embedding_dropout: on the
+    inputs of the first block. scan_layers, remat: see `nn.Stack`. dtype: of activations and matmuls.
     """
 
     width: int = 128
@@ -26,10 +27,10 @@ class Composed(linen.Module, kw_only=True):
     block: linen.Module | Callable[..., linen.Module] | None = None
     norm: linen.Module | Callable[..., linen.Module] | None = None
     positions: linen.Module | None = None
-    window: int = 0
-    tie: bool = True
+    sliding_window: int = 0
+    tie_embeddings: bool = True
     embedding_dropout: float = 0.0
-    scan: bool = False
+    scan_layers: bool = False
     remat: bool = False
     dtype: str = 'float32'
 
@@ -58,8 +59,8 @@ class Composed(linen.Module, kw_only=True):
         if block is None:
             raise FieldError('decoder_block' if cross else 'block', None, 'pass an nn.Block, or '
                              'take a family that makes its own: models.GPT, models.BERT, ...')
-        last = self.norm if getattr(block(parent=None), 'order', 'pre') == 'pre' else None
-        return nn.Stack(block, depth or self.depth, last, self.scan, self.remat, **options)
+        last = self.norm if getattr(block(parent=None), 'norm_position', 'pre') == 'pre' else None
+        return nn.Stack(block, depth or self.depth, last, self.scan_layers, self.remat, **options)
 
     @linen.nowrap
     def make_norm(self) -> linen.Module:
@@ -76,7 +77,7 @@ class Composed(linen.Module, kw_only=True):
         """The positions that the KV caches of a stack have room for; 0: it has none."""
         if not stack.rewinds:
             return 0
-        slots = jax.tree.leaves(caches)[0].shape[2 if self.scan else 1]
+        slots = jax.tree.leaves(caches)[0].shape[2 if self.scan_layers else 1]
         return slots if pages is None else pages.shape[1] * slots
 
 
@@ -86,6 +87,14 @@ def placed(x: jax.Array, place: linen.Module, steps: jax.Array) -> jax.Array:
     if getattr(place, 'kind', None) == 'sinusoidal':
         x = x * jnp.asarray(x.shape[-1] ** 0.5, x.dtype)  # Vaswani et al. 2017, section 3.4
     return x if positions is None else x + positions
+
+
+def decoder_inputs(inputs: jax.Array, targets: jax.Array | None, previous: jax.Array | None = None) -> jax.Array:
+    """What a decoder reads: `previous`, or START and all targets but the last; targets None: START alone."""
+    if previous is not None:
+        return previous
+    targets = jnp.zeros((len(inputs), 1), jnp.int32) if targets is None else targets
+    return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=START)
 
 
 def only(mask: ops.Mask, seen: jax.Array | None, T: int) -> ops.Mask | jax.Array:

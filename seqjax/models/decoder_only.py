@@ -44,7 +44,7 @@ class DecoderOnly(Composed, LanguageModel):
         self._check_length(T)
         if steps is None:
             steps = jnp.arange(T) if segments is None else ops.steps_of_segments(segments)
-        mask = ops.Mask(causal=True, window=self.window, segments=segments, prefix=prefix, lengths=lengths)
+        mask = ops.Mask(causal=True, window=self.sliding_window, segments=segments, prefix=prefix, lengths=lengths)
         context = nn.Context(only(mask, seen, T), self.place.bias(T), steps)
         return self.decoder(self._embed(tokens, steps, train), context, train=train)[0], None
 
@@ -71,7 +71,7 @@ class DecoderOnly(Composed, LanguageModel):
         (caches, position, *pages), T = state, tokens.shape[1]
         steps = position[:, None] + jnp.arange(T)  # [B, T]
         bias = self.place.bias(self.slots(self.decoder, caches, *pages))
-        context = nn.Context(ops.Mask(causal=True, window=self.window), bias, steps, position, lengths, *pages)
+        context = nn.Context(ops.Mask(causal=True, window=self.sliding_window), bias, steps, position, lengths, *pages)
         x, caches = self.decoder(self._embed(tokens, steps, False), context, caches)
         return (caches, position + (T if lengths is None else lengths), *pages), x
 
@@ -107,7 +107,7 @@ class GPT(TransformerFields, DecoderOnly, kw_only=True):
 class Llama(TransformerFields, DecoderOnly, kw_only=True):
     """Llama (Touvron et al. 2023): RMSNorm, rotary positions, a gated feed-forward network with SiLU, no bias.
 
-    Grouped queries, as the larger ones and the later have: key_heads. rotary_factor, rotary_low, rotary_high, rotary_length: rates
+    Grouped queries, as the larger ones and the later have: kv_heads. rotary_factor, rotary_low, rotary_high, rotary_length: rates
     of rotary positions that were changed for longer texts, see `ops.rotary_rates`; Llama 3.1 has 8, 1, 4 and 8192.
     attention_bias: biases in attention and nowhere else.
     """
@@ -117,7 +117,7 @@ class Llama(TransformerFields, DecoderOnly, kw_only=True):
     positions: str = 'rotary'
     norm: str = 'rms'
     epsilon: float = 1e-6
-    tie: bool = False
+    tie_embeddings: bool = False
     attention_bias: bool = False
     rotary_factor: float = 1.0
     rotary_low: float = 1.0

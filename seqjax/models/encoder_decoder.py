@@ -1,4 +1,4 @@
-"""Encoder-decoder Transformers: the one of 2017, and T5.
+"""Encoder-decoder Transformers: the one of 2017, T5, and a decoder for those that read something else.
 
 Shapes: B rows, S source steps, T target steps, N = B k hypotheses, D width, V target vocabulary.
 """
@@ -12,9 +12,8 @@ import jax.numpy as jnp
 
 from seqjax import nn, ops
 from seqjax.errors import FieldError
-from seqjax.models.composed import Composed, only, placed
+from seqjax.models.composed import Composed, decoder_inputs, only, placed
 from seqjax.models.from_config import TransformerFields
-from seqjax.special_tokens import START
 
 
 class Memory(NamedTuple):
@@ -32,24 +31,19 @@ class DecoderState(NamedTuple):
     weights: jax.Array
 
 
-class EncoderDecoder(Composed):
-    """source tokens [B, S], lengths [B], target tokens [B, T] -> logits [B, T, V] of every target, the ones before it given.
+class CrossDecoder(Composed, kw_only=True):
+    """A Transformer decoder with cross-attention to what an encoder says of a source, whatever that is.
 
-    The fields are those of `Composed`: block is the encoder's, decoder_block, with cross-attention, the decoder's, and each of them
-    may have positions. decoder_depth: layers of the decoder; 0: depth. tie: output weights are those of the target's embedding, which
-    is that of the source too where the data has one vocabulary (`shared`).
+    source, lengths [B], target tokens [B, T] -> logits [B, T, V] of every target, the ones before it given. A subclass defines
+    `encode(source, lengths, train)` -> [B, S, D], and calls `set_up_decoder` in its setup.
+
+    decoder_block: an `nn.Block` with cross-attention. target_positions: of what is written. dropout: on what the decoder says.
 
     For decoding, one step at a time, for k hypotheses of every row: `begin` and `step`.
     """
 
-    vocabulary: int
-    target_vocabulary: int = 0
-    shared: bool = False
-
-    decoder_depth: int = 0
     dropout: float = 0.0
     decoder_block: linen.Module | Callable[..., linen.Module] | None = None
-    source_positions: linen.Module | None = None
     target_positions: linen.Module | None = None
 
     output_kinds = ('target_token',)
@@ -57,57 +51,41 @@ class EncoderDecoder(Composed):
     def __post_init__(self):
         object.__setattr__(self, 'decoder_block', nn.maker(self.decoder_block))
         super().__post_init__()
-        if self.decoder_depth < 0:
-            raise FieldError('decoder_depth', self.decoder_depth, 'must be at least 0; 0: as many layers as the encoder')
-        if self.positions == 'learned':
-            raise FieldError('positions', 'learned', "needs a length that no row exceeds, which translations do not have; take "
-                             "'sinusoidal', 'relative' or another")
 
-    def setup(self):
-        V, dtype = self.target_vocabulary or self.vocabulary, jnp.dtype(self.dtype)
-        self.target_embedding = self.make_embedding(V)
-        self.source_embedding = self.target_embedding if self.shared else self.make_embedding(self.vocabulary)
-        self.source_place = self.make_positions(name='source_positions')
+    @linen.nowrap
+    def set_up_decoder(self, vocabulary, depth):
+        """Makes the layers of the decoder, in setup."""
+        self.target_embedding = self.make_embedding(vocabulary)
         self.target_place = self.make_positions(causal=True, name='target_positions')
         self.drop, self.drop_output = linen.Dropout(self.embedding_dropout), linen.Dropout(self.dropout)
-        self.encoder, self.decoder = self.make_stack(), self.make_stack(self.decoder_depth, cross=True)
-        if not self.tie:
-            self.output = nn.Projection((V,), ('embed', 'vocab'), bias=False, kernel_init=self.kernel_init(), dtype=dtype)
+        self.decoder = self.make_stack(depth, cross=True)
+        if not self.tie_embeddings:
+            self.output = nn.Projection((vocabulary,), ('embed', 'vocab'), bias=False, kernel_init=self.kernel_init(),
+                                        dtype=jnp.dtype(self.dtype))
 
     def __call__(self, inputs, lengths=None, targets=None, *, previous=None, train=False):
         """previous: [B, T], what the decoder reads instead of START and all targets but the last. targets None: one step."""
-        encoded, previous = self.encode(inputs, lengths, train=train), _previous(inputs, targets, previous)
+        encoded, previous = self.encode(inputs, lengths, train=train), decoder_inputs(inputs, targets, previous)
         return self.score(self.write(encoded, previous, lengths, train=train)[0])
 
     def align(self, inputs, lengths, targets):
         """[B, T, S]: where the decoder looks as it writes the targets, the mean over its layers and heads."""
-        return self.write(self.encode(inputs, lengths), _previous(inputs, targets), lengths, look=True)[1]
-
-    def encode(self, inputs, lengths=None, *, seen=None, train=False):
-        """[B, S, D]: what the encoder says of every step of a source.
-
-        seen: [B, S] of booleans, the steps that are looked at, if they are not the first lengths[b].
-        """
-        S = inputs.shape[1]
-        steps = jnp.arange(S)
-        mask = only(ops.Mask(window=self.window, lengths=lengths), seen, S)
-        context = nn.Context(mask, self.source_place.bias(S), steps)
-        x = self._embed(self.source_embedding, self.source_place, inputs, steps, train)
-        return self.encoder(x, context, train=train)[0]
+        return self.write(self.encode(inputs, lengths), decoder_inputs(inputs, targets), lengths, look=True)[1]
 
     def begin(self, inputs, lengths=None, max_length=64, *, train=False):
-        """(Memory, DecoderState) after reading source tokens [B, S]; answers may have max_length tokens."""
-        B, S = inputs.shape
+        """(Memory, DecoderState) after reading a source, tokens [B, S] or another; answers may have max_length tokens."""
+        encoded = self.encode(inputs, lengths, train=train)
+        B, S, _ = encoded.shape
         lengths = jnp.full(B, S, jnp.int32) if lengths is None else lengths
-        memory = Memory(self.decoder.read(self.encode(inputs, lengths, train=train)), lengths)
         caches, *_ = self.decoder.by_kind(self.decoder.empty_states(B, max_length))
-        return memory, DecoderState(caches, jnp.zeros(B, jnp.int32), jnp.zeros((B, S), jnp.float32))
+        return Memory(self.decoder.read(encoded), lengths), DecoderState(
+            caches, jnp.zeros(B, jnp.int32), jnp.zeros((B, S), jnp.float32))
 
     def step(self, memory, state, tokens):
         """Reads one token of each of N = B k hypotheses, those of a row next to each other: (state, logits [N, V])."""
         steps = state.position[:, None]  # [N, 1]
         bias = self.target_place.bias(self.slots(self.decoder, state.caches))
-        context = nn.Context(ops.Mask(causal=True, window=self.window), bias, steps, state.position,
+        context = nn.Context(ops.Mask(causal=True, window=self.sliding_window), bias, steps, state.position,
                              source=ops.Mask(lengths=memory.lengths), look=True)
         x = self._embed(self.target_embedding, self.target_place, tokens[:, None], steps, False)
         x, caches, weights = self._decode(x, context, state.caches, memory.layers)
@@ -118,8 +96,6 @@ class EncoderDecoder(Composed):
         """[N, S]: where the step that led to this state looked."""
         return state.weights
 
-    # ------------------------------------------------------------------------------------------------ the decoder
-
     def write(self, encoded, previous, lengths=None, *, seen=None, seen_source=None, look=False, train=False):
         """([B, T, D], weights [B, T, S] or None) of a decoder that is given all that it reads, previous [B, T].
 
@@ -128,7 +104,7 @@ class EncoderDecoder(Composed):
         """
         memories, T = self.decoder.read(encoded), previous.shape[1]
         steps = jnp.arange(T)
-        context = nn.Context(only(ops.Mask(causal=True, window=self.window), seen, T), self.target_place.bias(T), steps,
+        context = nn.Context(only(ops.Mask(causal=True, window=self.sliding_window), seen, T), self.target_place.bias(T), steps,
                              source=only(ops.Mask(lengths=lengths), seen_source, T), look=look)
         x = self._embed(self.target_embedding, self.target_place, previous, steps, train)
         x, _, weights = self._decode(x, context, None, memories, train)
@@ -139,7 +115,7 @@ class EncoderDecoder(Composed):
         x, states = self.decoder(x, context, self.decoder.by_block(caches, memories, None), train=train)
         caches, weights, _ = self.decoder.by_kind(states)
         if context.look:
-            weights = weights.mean(axis=1) if self.scan else sum(weights) / len(weights)
+            weights = weights.mean(axis=1) if self.scan_layers else sum(weights) / len(weights)
         return x, caches, weights if context.look else None
 
     def _embed(self, table, places, tokens, steps, train):
@@ -147,27 +123,63 @@ class EncoderDecoder(Composed):
 
     def score(self, x):
         """Logits [B, T, V] of what the decoder says."""
-        return self.target_embedding.attend(x) if self.tie else self.output(x)
+        return self.target_embedding.attend(x) if self.tie_embeddings else self.output(x)
 
 
-def _previous(inputs, targets, previous=None):
-    """What the decoder reads: START and all targets but the last, if nothing else is given. targets None: START alone."""
-    if previous is not None:
-        return previous
-    targets = jnp.zeros((len(inputs), 1), jnp.int32) if targets is None else targets
-    return jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=START)
+class EncoderDecoder(CrossDecoder):
+    """source tokens [B, S], lengths [B], target tokens [B, T] -> logits [B, T, V] of every target, the ones before it given.
+
+    The fields are those of `Composed`: block is the encoder's, decoder_block, with cross-attention, the decoder's, and each of them
+    may have positions. decoder_depth: layers of the decoder; 0: depth. tie_embeddings: output weights are those of the target's embedding, which
+    is that of the source too where the data has one vocabulary (`shared`).
+
+    For decoding, one step at a time, for k hypotheses of every row: `begin` and `step`.
+    """
+
+    vocabulary: int
+    target_vocabulary: int = 0
+    shared: bool = False
+
+    decoder_depth: int = 0
+    source_positions: linen.Module | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.decoder_depth < 0:
+            raise FieldError('decoder_depth', self.decoder_depth, 'must be at least 0; 0: as many layers as the encoder')
+        if self.positions == 'learned':
+            raise FieldError('positions', 'learned', "needs a length that no row exceeds, which translations do not have; take "
+                             "'sinusoidal', 'relative' or another")
+
+    def setup(self):
+        self.set_up_decoder(self.target_vocabulary or self.vocabulary, self.decoder_depth)
+        self.source_embedding = self.target_embedding if self.shared else self.make_embedding(self.vocabulary)
+        self.source_place = self.make_positions(name='source_positions')
+        self.encoder = self.make_stack()
+
+    def encode(self, inputs, lengths=None, *, seen=None, train=False):
+        """[B, S, D]: what the encoder says of every step of a source.
+
+        seen: [B, S] of booleans, the steps that are looked at, if they are not the first lengths[b].
+        """
+        S = inputs.shape[1]
+        steps = jnp.arange(S)
+        mask = only(ops.Mask(window=self.sliding_window, lengths=lengths), seen, S)
+        context = nn.Context(mask, self.source_place.bias(S), steps)
+        x = self._embed(self.source_embedding, self.source_place, inputs, steps, train)
+        return self.encoder(x, context, train=train)[0]
 
 
 class Transformer(TransformerFields, EncoderDecoder, kw_only=True):
     """The Transformer (Vaswani et al. 2017): post-norm, ReLU, sinusoidal positions, tied weights, biases.
 
-    'Base' has width 512, depth 6, heads 8, feed_forward 2048. order='pre' trains without a long warm-up (Xiong et al. 2020).
+    'Base' has width 512, depth 6, heads 8, feed_forward 2048. norm_position='pre' trains without a long warm-up (Xiong et al. 2020).
     Initial weights keep the variance of what goes through them (init_scale=0).
     """
 
     activation: str = 'relu'
     positions: str = 'sinusoidal'
-    order: str = 'post'
+    norm_position: str = 'post'
     bias: bool = True
     init_scale: float = 0.0
 
@@ -175,7 +187,7 @@ class Transformer(TransformerFields, EncoderDecoder, kw_only=True):
 class T5(TransformerFields, EncoderDecoder, kw_only=True):
     """T5 (Raffel et al. 2020): relative positions, RMSNorm, no biases, scores that are not divided by sqrt(K).
 
-    The second edition, 1.1, has gated=True, activation='gelu_tanh' and tie=False. output_scale: what the decoder says is
+    The second edition, 1.1, has gated=True, activation='gelu_tanh' and tie_embeddings=False. output_scale: what the decoder says is
     multiplied with it before it is scored; 0: 1 / sqrt(D) where tied, for rows of the embedding have size 1 in T5, else 1.
     """
 
@@ -190,5 +202,5 @@ class T5(TransformerFields, EncoderDecoder, kw_only=True):
     embedding_scale = 1.0
 
     def score(self, x):
-        scale = self.output_scale or (self.width ** -0.5 if self.tie else 1.0)
+        scale = self.output_scale or (self.width ** -0.5 if self.tie_embeddings else 1.0)
         return super().score(x * jnp.asarray(scale, x.dtype))

@@ -19,32 +19,32 @@ ATTENTION = ('softmax', 'linear')
 class TransformerFields(Composed, kw_only=True):
     """The fields of a block and of all around it; a family of models is a subclass with its own defaults.
 
-    heads: H. key_heads: heads of keys and values, which groups of queries share; 0: H. head_width: K; 0: D / H.
+    heads: H. kv_heads: heads of keys and values, which groups of queries share; 0: H. head_width: K; 0: D / H.
     feed_forward: F; 0: 4 D. activation, gated: see `nn.FeedForward`. experts: so many feed-forward networks, of which every step
-    chooses `experts_chosen`; 0: one (`nn.MixtureOfExperts`).
+    chooses `experts_per_token`; 0: one (`nn.MixtureOfExperts`).
     attention: 'softmax' or 'linear'. positions: see `nn.Positions`;
-    rotary_base: of rotary ones; relative_buckets, relative_limit: of relative ones. norm: 'layer' or 'rms', with its epsilon.
-    order: 'pre' or 'post', see `nn.Block`. bias: of projections and norms. dropout: on what every layer adds;
+    rotary_base: of rotary ones; relative_buckets, relative_max_distance: of relative ones. norm: 'layer' or 'rms', with its epsilon.
+    norm_position: 'pre' or 'post', see `nn.Block`. bias: of projections and norms. dropout: on what every layer adds;
     attention_dropout: on the weights of attention. init_scale: the deviation of initial weights; 0: one that keeps
     the variance, whatever the width. A `block` that is passed in comes instead of the one that the fields describe.
     """
 
     heads: int = 4
-    key_heads: int = 0
+    kv_heads: int = 0
     head_width: int = 0
     feed_forward: int = 0
     activation: str = 'gelu'
     gated: bool = False
     experts: int = 0
-    experts_chosen: int = 2
+    experts_per_token: int = 2
     attention: str = 'softmax'
     positions: str = 'learned'
     rotary_base: float = 10000.0
     relative_buckets: int = 32
-    relative_limit: int = 128
+    relative_max_distance: int = 128
     norm: str = 'layer'
     epsilon: float = 1e-5
-    order: str = 'pre'
+    norm_position: str = 'pre'
     bias: bool = False
     dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -65,14 +65,14 @@ class TransformerFields(Composed, kw_only=True):
         return nn.Embedding(vocabulary, self.width, linen.initializers.normal(deviation), jnp.dtype(self.dtype))
 
     def make_positions(self, length=None, causal=False, name='positions'):
-        return nn.Positions(self.positions, self.width, self.heads, length, causal, self.relative_buckets, self.relative_limit,
+        return nn.Positions(self.positions, self.width, self.heads, length, causal, self.relative_buckets, self.relative_max_distance,
                             jnp.dtype(self.dtype), linen.initializers.normal(self.init_scale or 0.02), name=name)
 
     @linen.nowrap
     def make_stack(self, depth=0, cross=False, **options):
         depth, given = depth or self.depth, self.decoder_block if cross else self.block
-        return nn.Stack(given or make_block(self, depth, cross), depth, norm_of(self) if self.order == 'pre' else None, self.scan,
-                        self.remat, **options)
+        last = norm_of(self) if self.norm_position == 'pre' else None
+        return nn.Stack(given or make_block(self, depth, cross), depth, last, self.scan_layers, self.remat, **options)
 
     @linen.nowrap
     def make_norm(self):
@@ -94,9 +94,9 @@ def make_block(model, depth, cross=False):
     """The block that the fields of a model describe, for a stack of so many."""
     # 2 L projections add to the residual stream, or 3 L; their scale keeps its variance at 1 (GPT-2, section 2.3).
     part = dict(bias=model.bias, dtype=jnp.dtype(model.dtype), kernel_init=model.kernel_init(), parent=None)
-    into = functools.partial(model.kernel_init, variance=1 / ((2 + cross) * depth) if model.order == 'pre' else 1.0)
+    into = functools.partial(model.kernel_init, variance=1 / ((2 + cross) * depth) if model.norm_position == 'pre' else 1.0)
     scale, K = model.attention_scale, model.head_width or model.width // model.heads
-    heads = dict(width=model.width, heads=model.heads, key_heads=model.key_heads, head_width=model.head_width, scale=scale,
+    heads = dict(width=model.width, heads=model.heads, kv_heads=model.kv_heads, head_width=model.head_width, scale=scale,
                  dropout=model.attention_dropout, out_init=into(2), **{**part, 'bias': model.bias or model.attention_bias})
     if scale:  # what the scores are not divided by is in the queries from the beginning
         heads['query_init'] = model.kernel_init(variance=1 / K / scale ** 2)
@@ -105,20 +105,20 @@ def make_block(model, depth, cross=False):
     network = dict(inner=model.feed_forward, activation=model.activation, gated=model.gated, out_init=into(1), **part)
     return nn.Block(
         (nn.LinearAttention if model.attention == 'linear' else nn.MultiHeadAttention)(**rotary, **heads),
-        nn.MixtureOfExperts(model.experts, model.experts_chosen, **network) if model.experts else nn.FeedForward(**network),
-        norm_of(model), nn.CrossAttention(**heads) if cross else None, model.order, model.dropout, parent=None)
+        nn.MixtureOfExperts(model.experts, model.experts_per_token, **network) if model.experts else nn.FeedForward(**network),
+        norm_of(model), nn.CrossAttention(**heads) if cross else None, model.norm_position, model.dropout, parent=None)
 
 
 def check_transformer(model):
     """Refuses fields that make no Transformer, before anything is compiled."""
     nn.check_sizes(model)
-    check_at_least(model, 0, 'key_heads', 'head_width', 'feed_forward', 'experts', 'window', 'init_scale')
-    for field, known in (('activation', nn.ACTIVATIONS), ('attention', ATTENTION), ('norm', nn.NORMS), ('order', nn.ORDERS),
+    check_at_least(model, 0, 'kv_heads', 'head_width', 'feed_forward', 'experts', 'sliding_window', 'init_scale')
+    for field, known in (('activation', nn.ACTIVATIONS), ('attention', ATTENTION), ('norm', nn.NORMS), ('norm_position', nn.NORM_POSITIONS),
                          ('positions', nn.POSITIONS)):
         if getattr(model, field) not in known:
             raise FieldError(field, getattr(model, field), suggestion(getattr(model, field), known))
-    if model.key_heads and model.heads % model.key_heads:
-        raise FieldError('key_heads', model.key_heads, f'must divide heads={model.heads}')
+    if model.kv_heads and model.heads % model.kv_heads:
+        raise FieldError('kv_heads', model.kv_heads, f'must divide heads={model.heads}')
     check_rates(model, 'embedding_dropout', 'attention_dropout')
     if model.positions == 'rotary' and model.head_width % 2:
         raise FieldError('head_width', model.head_width, 'must be even: rotary positions turn pairs')
@@ -130,19 +130,20 @@ def check_transformer(model):
     if not model.rotary_base > 0:
         raise FieldError('rotary_base', model.rotary_base, 'must be more than 0; 10000 is usual')
     refuse_unused(model, 'rotary_base', model.positions != 'rotary', f"is for positions='rotary', and they are {model.positions!r}")
-    for field in ('relative_buckets', 'relative_limit'):
+    for field in ('relative_buckets', 'relative_max_distance'):
         refuse_unused(model, field, model.positions != 'relative', f"is for positions='relative', and they are {model.positions!r}")
     if model.relative_buckets < 4 or model.relative_buckets % 2:
         raise FieldError('relative_buckets', model.relative_buckets, 'must be even, and at least 4')
-    if model.relative_limit <= model.relative_buckets // 2:
-        raise FieldError('relative_limit', model.relative_limit, f'must be more than half of relative_buckets={model.relative_buckets}')
+    if model.relative_max_distance <= model.relative_buckets // 2:
+        raise FieldError('relative_max_distance', model.relative_max_distance,
+                         f'must be more than half of relative_buckets={model.relative_buckets}')
     refuse_unused(model, 'experts', not model.balances, 'is for language models: nothing would keep the experts of this one in '
                   'balance')
-    refuse_unused(model, 'experts_chosen', not model.experts, 'is for a mixture of experts, and experts=0')
-    if model.experts and not 1 <= model.experts_chosen <= model.experts:
-        raise FieldError('experts_chosen', model.experts_chosen, f'must be at least 1 and at most experts={model.experts}')
+    refuse_unused(model, 'experts_per_token', not model.experts, 'is for a mixture of experts, and experts=0')
+    if model.experts and not 1 <= model.experts_per_token <= model.experts:
+        raise FieldError('experts_per_token', model.experts_per_token, f'must be at least 1 and at most experts={model.experts}')
     linear = model.attention == 'linear'
-    for field in ('window', 'attention_dropout'):
+    for field in ('sliding_window', 'attention_dropout'):
         refuse_unused(model, field, linear, "is for weights of single steps, which attention='linear' does not have")
     if linear and model.positions in ('alibi', 'relative', 'rotary'):  # a turn before the features is none after them
         raise FieldError('positions', model.positions, "is of scores, which attention='linear' does not have; take 'sinusoidal', "
@@ -224,7 +225,6 @@ def check_reader(model):
 
 # ------------------------------------------------------------------------------------------------ of a Seq2Seq
 
-CONTEXTS = ('last', 'mapped', 'mean', 'mean_each', 'attention')
 FEEDS = ('state', 'output', 'input')
 
 
@@ -240,36 +240,42 @@ def attention(model, **options):
     """The attention of a decoder to the encoder's outputs."""
     if isinstance(model.attention, linen.Module):
         return model.attention
-    return nn.Attention(model.attention, model.width, model.value_width, model.hard, jnp.dtype(model.dtype), **options)
+    return nn.Attention(model.attention, model.width, model.value_width, model.hard_attention, jnp.dtype(model.dtype), **options)
 
 
 def check_seq2seq(model):
     """Refuses fields that make no encoder-decoder, before anything is compiled."""
     check_at_least(model, 1, 'width', 'depth')
     check_at_least(model, 0, 'embedding', 'encoder_width', 'value_width')
-    if model.context not in CONTEXTS:
-        raise FieldError('context', model.context, f'no such context; {suggestion(model.context, CONTEXTS)}')
+    if model.context not in model.contexts:
+        raise FieldError('context', model.context, f'no such context; {suggestion(model.context, model.contexts)}')
     if model.feed not in FEEDS:
         raise FieldError('feed', model.feed, f'choose one of: {", ".join(FEEDS)}')
     attends = model.context == 'attention'
-    for field in ('attention', 'value_width', 'hard', 'copy'):
+    for field in ('attention', 'value_width', 'hard_attention', 'copy'):
         refuse_unused(model, field, not attends, f"is for context='attention', and it is {model.context!r}")
     refuse_unused(model, 'feed', not model._has_context, f'says where a context of every step goes, and context={model.context!r} '
                   'has none')
     _check_widths(model)
     attention(model, parent=None)
     if model.copy and not model.shared and model.target_vocabulary:
-        raise FieldError('copy', True, 'needs one vocabulary for source and target; set config.data.shared=True')
+        raise FieldError('copy', True, 'needs one vocabulary for source and target; set config.data.shared_vocabulary=True')
+
+
+def check_bridged(model, stack, mapped=True):
+    """Refuses a recurrent decoder with a state to which no map of the source leads. mapped: whether there is one."""
+    first = jax.eval_shape(lambda: stack.zero_state(1))
+    if any(jnp.issubdtype(part.dtype, jnp.complexfloating) for part in jax.tree.leaves(first)):
+        raise FieldError('cell', model.cell, 'has a complex state, which no map of the source leads to; choose another cell')
+    if mapped and any(part.ndim > 2 for part in jax.tree.leaves(first)):
+        raise FieldError('cell', model.cell, 'has a matrix in its state, to which no map of the source leads; '
+                         + ("write context='last', or choose another cell" if 'last' in model.contexts else 'choose another cell'))
 
 
 def _check_widths(model):
     reads, writes = recurrent_stacks(model, parent=None)
     final, first = (jax.eval_shape(lambda: part.zero_state(1)) for part in (reads, writes))
-    if any(jnp.issubdtype(part.dtype, jnp.complexfloating) for part in jax.tree.leaves(first)):
-        raise FieldError('cell', model.cell, 'has a complex state, which no map of the source leads to; choose another cell')
-    if model.context != 'last' and any(part.ndim > 2 for part in jax.tree.leaves(first)):
-        raise FieldError('cell', model.cell, "has a matrix in its state, to which no map of the source leads; write context='last'"
-                         ', or choose another cell')
+    check_bridged(model, writes, mapped=model.context != 'last')
     if model.context == 'last' and jax.tree.map(jnp.shape, final) != jax.tree.map(jnp.shape, first):
         raise FieldError('context', 'last', 'the last state of the encoder is not of the size of the first one of the decoder '
                          "(bidirectional, or another encoder_width); write 'mapped'")
@@ -280,5 +286,5 @@ def _check_widths(model):
     if model.context == 'attention' and model.attention == 'bilinear' and N != model.width:
         raise FieldError('attention', 'bilinear', f'cell {model.cell!r} puts out {N} numbers and width={model.width}; choose another')
     answer, embedding = model._answer_width, model.embedding or model.width
-    if model.tie and answer != embedding:
-        raise FieldError('tie', True, f'the output sees {answer} numbers and the embedding has {embedding}')
+    if model.tie_embeddings and answer != embedding:
+        raise FieldError('tie_embeddings', True, f'the output sees {answer} numbers and the embedding has {embedding}')

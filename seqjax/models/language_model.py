@@ -51,7 +51,7 @@ class LanguageModel(linen.Module):
 
     @linen.nowrap
     def make_output(self, kernel_init, bias: bool = False) -> nn.Projection | None:
-        """The output that `tie` asks for, in `setup`."""
-        return None if self.tie else nn.Projection(
+        """The output that `tie_embeddings` asks for, in `setup`."""
+        return None if self.tie_embeddings else nn.Projection(
             (self.vocabulary,), ('embed', 'vocab'), bias=bias, kernel_init=kernel_init,
             dtype=jnp.dtype(self.dtype))

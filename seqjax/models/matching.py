@@ -1,5 +1,6 @@
 """The same number of parameters for models that have nothing else in common."""
 
+import bisect
 import functools
 import math
 
@@ -29,11 +30,8 @@ def match_width(make, sample, parameters, multiple=1):
     high = 1
     while count(high) < parameters:
         high *= 2
-    low = high // 2  # count(low) < parameters <= count(high), where low is not 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count(middle) < parameters else (low, middle)
-    nearest = min((n for n in (low, high) if n), key=lambda n: abs(count(n) - parameters))
+    high = bisect.bisect_left(range(high), parameters, lo=max(1, high // 2), key=count)  # the first that has as many
+    nearest = min((n for n in (high - 1, high) if n), key=lambda n: abs(count(n) - parameters))
     return nearest * multiple
 
 

@@ -3,7 +3,7 @@
 `PRESETS` is plain data, and `models.preset` makes a module of it:
 
     models.preset('gpt2_small')                         a linen module with 124,439,808 parameters
-    models.preset('gpt3_175b', scan=True, remat=True)   the same, with other fields where asked
+    models.preset('gpt3_175b', scan_layers=True, remat=True)   the same, with other fields where asked
     models.PRESETS['bert_base'].fields                  for config.model.update(...)
 
 What a paper calls its size is rounded, and not always counted the same way: docs/transformers.md has both numbers.
@@ -48,20 +48,20 @@ def _t5(width, depth, heads, head_width, feed_forward):
 
 def _t5_1_1(*sizes):
     first = _t5(*sizes)
-    return first._replace(fields={**first.fields, **_dropout(0.0), 'gated': True, 'activation': 'gelu_tanh', 'tie': False})
+    return first._replace(fields={**first.fields, **_dropout(0.0), 'gated': True, 'activation': 'gelu_tanh', 'tie_embeddings': False})
 
 
-def _llama(width, depth, heads, feed_forward, key_heads=0, vocabulary=32000, context_length=2048, epsilon=1e-6, **fields):
-    return Preset('llama', dict(width=width, depth=depth, heads=heads, key_heads=key_heads, feed_forward=feed_forward,
+def _llama(width, depth, heads, feed_forward, kv_heads=0, vocabulary=32000, context_length=2048, epsilon=1e-6, **fields):
+    return Preset('llama', dict(width=width, depth=depth, heads=heads, kv_heads=kv_heads, feed_forward=feed_forward,
                                 epsilon=epsilon, **fields), vocabulary, context_length)
 
 
-def _llama2(*sizes, key_heads=0):
-    return _llama(*sizes, key_heads=key_heads, context_length=4096, epsilon=1e-5)
+def _llama2(*sizes, kv_heads=0):
+    return _llama(*sizes, kv_heads=kv_heads, context_length=4096, epsilon=1e-5)
 
 
 def _llama3(*sizes):
-    return _llama(*sizes, key_heads=8, vocabulary=128256, context_length=8192, epsilon=1e-5, rotary_base=500000.0)
+    return _llama(*sizes, kv_heads=8, vocabulary=128256, context_length=8192, epsilon=1e-5, rotary_base=500000.0)
 
 
 def _mamba(width, depth):
@@ -118,7 +118,7 @@ PRESETS = {
     # Llama 2 (Touvron et al. 2023) and Llama 3 (Dubey et al. 2024, table 3), whose larger ones have groups of queries.
     'llama2_7b': _llama2(4096, 32, 32, 11008),
     'llama2_13b': _llama2(5120, 40, 40, 13824),
-    'llama2_70b': _llama2(8192, 80, 64, 28672, key_heads=8),
+    'llama2_70b': _llama2(8192, 80, 64, 28672, kv_heads=8),
     'llama3_8b': _llama3(4096, 32, 32, 14336),
     'llama3_70b': _llama3(8192, 80, 64, 28672),
     # Gu & Dao 2023, section 4.2.1, with twice the layers of a Transformer; 50277 tokens, up to a multiple of 8. width, depth

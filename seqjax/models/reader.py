@@ -15,7 +15,7 @@ class Reader(nn.Regularisers):
     """inputs, lengths [B] or None -> [B, outputs], or [B, T, outputs] if per_step, in float32.
 
     inputs: tokens [B, T]; dict(words=[B, T], characters=[B, T, C]); or, where vocabulary is None, frames [B, T, D]
-        or images [B, H, W, C], whose rows of pixels are the frames.
+        or images [B, H, W, C], whose rows of pixels are the frames, or videos [B, T, H, W, C]; pixels are uint8, or from 0 to 1.
     lengths: steps past a row's length change nothing. segments: [B, T] or None, for rows that hold several sequences.
 
     From the data:
@@ -74,7 +74,8 @@ class Reader(nn.Regularisers):
     def __call__(self, inputs, lengths=None, *, segments=None, train=False):
         if segments is not None and not self.per_step:
             raise ValueError('a packed row has an answer for every step, and this model gives one for the whole row')
-        if self.vocabulary is None and inputs.ndim == 4:
+        if self.vocabulary is None and not isinstance(self.embedding, linen.Module):
+            inputs = ops.unit_range(inputs)
             inputs = inputs.reshape(*inputs.shape[:2], -1)
         x = self._embed(inputs, train)
         outputs, last = from_config.encoder(self)(x, lengths, segments=segments, train=train)  # [B, T, M], [B, M]

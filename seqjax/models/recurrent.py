@@ -15,7 +15,7 @@ class RecurrentLanguageModel(nn.Regularisers, LanguageModel):
         models.RecurrentLanguageModel(V, width=64, recurrent=nn.LSTM(64, num_layers=2))
 
     recurrent: the layers; None: those of `cell`, `width` and `depth`, with `nn.Regularisers`.
-    one_hot: unit vectors instead of an embedding. tie: output weights are those of the embedding (Press & Wolf 2017).
+    one_hot: unit vectors instead of an embedding. tie_embeddings: output weights are those of the embedding (Press & Wolf 2017).
     dropout acts on the embedded tokens, between layers and on the outputs; variational: with one mask for all steps of a
     row (Gal & Ghahramani 2016).
 
@@ -34,7 +34,7 @@ class RecurrentLanguageModel(nn.Regularisers, LanguageModel):
     depth: int = 1
     dropout: float = 0.0
     variational: bool = False
-    tie: bool = False
+    tie_embeddings: bool = False
     one_hot: bool = False
     activation_penalty: float = 0.0
     slowness_penalty: float = 0.0
@@ -50,10 +50,10 @@ class RecurrentLanguageModel(nn.Regularisers, LanguageModel):
         for field in ('activation_penalty', 'slowness_penalty'):
             if not 0 <= getattr(self, field) < float('inf'):
                 raise FieldError(field, getattr(self, field), 'must be a positive number, or 0 for off')
-        if self.tie and self.one_hot:
-            raise FieldError('tie', True, 'one_hot inputs have no embedding to share; set one of the two to false')
-        if self.tie and stack.output_width != self.width:
-            raise FieldError('tie', True, f'cell {stack.cell!r} puts out {stack.output_width} numbers and the embedding has '
+        if self.tie_embeddings and self.one_hot:
+            raise FieldError('tie_embeddings', True, 'one_hot inputs have no embedding to share; set one of the two to false')
+        if self.tie_embeddings and stack.output_width != self.width:
+            raise FieldError('tie_embeddings', True, f'cell {stack.cell!r} puts out {stack.output_width} numbers and the embedding has '
                              f'width={self.width}')
 
     def setup(self):

@@ -31,7 +31,7 @@ class RWKV(StatefulLanguageModel):
     LayerNorm is before each and after the embedding. feed_forward: F, see `nn.ChannelMixing`; 0: 4 D.
     """
 
-    tie: bool = False
+    tie_embeddings: bool = False
     feed_forward: int = 0
 
     def __post_init__(self):

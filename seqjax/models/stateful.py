@@ -19,8 +19,8 @@ class StatefulLanguageModel(LanguageModel):
         models.StatefulLanguageModel(V, width=64, depth=12, block=block, norm=norm)
 
     width, depth: D, L. block: an `nn.ResidualBlock` of layers with a state, of which every layer
-    has a copy; norm: after the last. tie: output weights are those of the embedding. dropout: on
-    the embedded tokens. scan, remat: see `nn.Stack`.
+    has a copy; norm: after the last. tie_embeddings: output weights are those of the embedding. dropout: on
+    the embedded tokens. scan_layers, remat: see `nn.Stack`.
 
     The state for generation, and for reading a text in one batch after the other, is that of all
     layers: it has the same size however long the text.
@@ -29,8 +29,8 @@ class StatefulLanguageModel(LanguageModel):
     width: int = 128
     depth: int = 4
     dropout: float = 0.0
-    tie: bool = True
-    scan: bool = False
+    tie_embeddings: bool = True
+    scan_layers: bool = False
     remat: bool = False
     dtype: str = 'float32'
     block: linen.Module | Callable[..., linen.Module] | None = None
@@ -81,7 +81,7 @@ class StatefulLanguageModel(LanguageModel):
     def make_stack(self, **options: Any) -> nn.Stack:
         """The layers. It may hold fields of the model, and not the model itself."""
         return nn.Stack(self.block or self.make_block(), self.depth, self.norm or self.make_norm(),
-                        self.scan, self.remat, **options)
+                        self.scan_layers, self.remat, **options)
 
     @linen.nowrap
     def table_init(self):

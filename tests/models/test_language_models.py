@@ -19,7 +19,7 @@ VARIANTS = {
     'gpt': ('gpt', dict(width=D, depth=L, heads=H)),
     'gpt_with_biases': ('gpt', dict(width=D, depth=L, heads=H, bias=True)),
     'lstm': ('recurrent', dict(width=D, depth=L)),
-    'lstm_tied': ('recurrent', dict(width=D, depth=L, tie=True)),
+    'lstm_tied': ('recurrent', dict(width=D, depth=L, tie_embeddings=True)),
     'mamba': ('mamba', dict(width=D, depth=L, state_size=3)),
     'rwkv': ('rwkv', dict(width=D, depth=L)),
 }
@@ -245,13 +245,5 @@ def test_penalties_count_no_padding_and_no_step_into_another_text():
     np.testing.assert_allclose(sum(run(params).values()), expected, rtol=1e-5)
 
 
-def test_the_models_without_memory_take_packed_rows_or_say_why_not():
-    model = models.build('per_step', vocabulary=V, context_length=T, width=D)
-    tokens = np.random.default_rng(0).integers(0, V, (2, T)).astype(np.int32)
-    variables = {'params': random_parameters(model, tokens)}
-    np.testing.assert_array_equal(model.apply(variables, tokens, segments=SEGMENTS), model.apply(variables, tokens))
-    model = models.build('unshared', vocabulary=V, context_length=T, width=D)
-    with pytest.raises(ValueError, match='several first steps; give each text a row of its own'):
-        jax.eval_shape(lambda key: model.init(key, tokens, segments=SEGMENTS), jax.random.key(0))
-    packing = {name for name, module in models.MODELS.items() if getattr(module, 'packs', False)}
-    assert {'gpt', 'recurrent', 'mamba', 'rwkv', 'per_step'} <= packing and 'unshared' not in packing
+def test_all_language_models_take_packed_rows():
+    assert set(models.able('packs')) >= {'gpt', 'recurrent', 'mamba', 'rwkv'}

@@ -8,7 +8,7 @@ import pytest
 
 from seqjax import models
 from seqjax.errors import FieldError
-from seqjax.modes import experiment_files
+from seqjax.modes.command import experiment_files
 
 TOKENS = jax.ShapeDtypeStruct((1, 2), np.int32)
 # What the papers say, in millions and rounded. Of T5's large, which has 738, the paper says 770.
@@ -25,7 +25,7 @@ PUBLISHED = {
 @functools.cache
 def count(name):
     """Nothing is allocated; one block stands for all, so that a hundred layers are traced once."""
-    return models.parameter_count(models.preset(name, scan=True), TOKENS)
+    return models.parameter_count(models.preset(name, scan_layers=True), TOKENS)
 
 
 def of_family(*families):
@@ -56,10 +56,10 @@ def in_transformers(name):
         made = transformers.T5ForConditionalGeneration, transformers.T5Config(
             vocab_size=vocabulary, d_model=get('width'), d_kv=get('head_width'), d_ff=get('feed_forward'),
             num_layers=get('depth'), num_heads=get('heads'), feed_forward_proj='gated-gelu' if get('gated') else 'relu',
-            tie_word_embeddings=get('tie'))
+            tie_word_embeddings=get('tie_embeddings'))
     else:
         made = transformers.LlamaForCausalLM, transformers.LlamaConfig(
-            **sizes, num_key_value_heads=get('key_heads') or get('heads'))
+            **sizes, num_key_value_heads=get('kv_heads') or get('heads'))
     with torch.device('meta'):
         return made[0](made[1])
 

@@ -201,7 +201,7 @@ def test_the_recurrent_layers_are_found_by_their_paths():
 
 def test_which_models_are_recurrent():
     found = [models.is_recurrent(*case) for case in (
-        ('gpt', {}), ('per_step', {}), ('recurrent', {}), ('reader', {}), ('reader', dict(encoder='lru')),
+        ('gpt', {}), ('mamba', {}), ('recurrent', {}), ('reader', {}), ('reader', dict(encoder='lru')),
         ('reader', dict(encoder='conv')), ('reader', dict(encoder='attention')))]
     assert found == [False, False, True, True, True, False, False]
 

@@ -18,24 +18,24 @@ RECORDED = pathlib.Path(__file__).with_name('recorded_parameters.json')
 V, W = 13, 11
 CASES = {
     'gpt': dict(heads=2),
-    'gpt, bias, rms, scanned': dict(heads=2, bias=True, norm='rms', scan=True, remat=True),
-    'gpt, linear, untied': dict(heads=2, attention='linear', tie=False, positions='sinusoidal', init_scale=0.0),
-    'gpt, experts, post': dict(heads=2, experts=3, experts_chosen=1, order='post', positions='alibi', gated=True),
-    'llama': dict(heads=4, key_heads=2, head_width=4, attention_bias=True),
+    'gpt, bias, rms, scanned': dict(heads=2, bias=True, norm='rms', scan_layers=True, remat=True),
+    'gpt, linear, untied': dict(heads=2, attention='linear', tie_embeddings=False, positions='sinusoidal', init_scale=0.0),
+    'gpt, experts, post': dict(heads=2, experts=3, experts_per_token=1, norm_position='post', positions='alibi', gated=True),
+    'llama': dict(heads=4, kv_heads=2, head_width=4, attention_bias=True),
     'bert': dict(heads=2, outputs=0),
-    'bert, untied, scanned': dict(heads=2, outputs=0, tie=False, typed=0, scan=True),
+    'bert, untied, scanned': dict(heads=2, outputs=0, tie_embeddings=False, typed=0, scan_layers=True),
     'bert, labels': dict(heads=2, outputs=3, per_step=True),
     'transformer': dict(heads=2, decoder_depth=1, target_vocabulary=W),
-    'transformer, shared, scanned': dict(heads=2, shared=True, order='pre', scan=True),
+    'transformer, shared, scanned': dict(heads=2, shared=True, norm_position='pre', scan_layers=True),
     't5': dict(heads=2, shared=True),
-    't5, untied': dict(heads=2, target_vocabulary=W, tie=False, gated=True, scan=True),
+    't5, untied': dict(heads=2, target_vocabulary=W, tie_embeddings=False, gated=True, scan_layers=True),
     'recurrent': dict(),
-    'recurrent, gru, tied': dict(cell='gru', tie=True, learned_state=True),
+    'recurrent, gru, tied': dict(cell='gru', tie_embeddings=True, learned_state=True),
     'recurrent, lru, one-hot': dict(cell='lru', one_hot=True),
     'mamba': dict(),
-    'mamba, scanned, untied': dict(scan=True, tie=False, bias=True, conv_bias=False, state_size=3),
+    'mamba, scanned, untied': dict(scan_layers=True, tie_embeddings=False, bias=True, conv_bias=False, state_size=3),
     'rwkv': dict(feed_forward=12),
-    'rwkv, scanned': dict(scan=True, tie=True),
+    'rwkv, scanned': dict(scan_layers=True, tie_embeddings=True),
     'reader': dict(outputs=3),
     'reader, frames': dict(vocabulary=None, outputs=3, embedding=4, bidirectional=True, pooling='attention', queries=2),
     'reader, conv': dict(encoder='conv', outputs=3, dilated=True, pooling='mean'),
@@ -45,18 +45,16 @@ CASES = {
                             bidirectional=True),
     'reader, spelled by conv': dict(outputs=3, characters=7, character_encoder='conv', character_width=4),
     'seq2seq': dict(target_vocabulary=W),
-    'seq2seq, copy': dict(copy=True, tie=True, attention='bilinear', cell='lstm', shared=True, bidirectional=True),
+    'seq2seq, copy': dict(copy=True, tie_embeddings=True, attention='bilinear', cell='lstm', shared=True, bidirectional=True),
     'seq2seq, last': dict(context='last', target_vocabulary=W),
     'seq2seq, mean': dict(context='mean_each', feed='output', encoder_width=6, embedding=4, bidirectional=True),
-    'seq2seq, input': dict(feed='input', value_width=4, hard=False, target_vocabulary=W),
-    'per_step': dict(),
-    'unshared': dict(),
+    'seq2seq, input': dict(feed='input', value_width=4, hard_attention=False, target_vocabulary=W),
 }
 
 
 def initial(case):
     """{path: (shape, checksum)} of the parameters of a case."""
-    fields = dict(vocabulary=V, context_length=6, width=8, depth=2) | CASES[case]
+    fields = dict(vocabulary=V, context_length=6, width=8, depth=2) | CASES.get(case, {})
     model = models.build(case.split(',')[0], **fields)
     tokens = jnp.asarray(np.random.default_rng(0).integers(1, 7, (2, 5)), jnp.int32)
     inputs = tokens

@@ -14,19 +14,17 @@ from seqjax.errors import FieldError
 REFUSED = [
     ('gtp', {}, "name='gtp': no such model; did you mean 'gpt'?"),
     ('perceptron', {},
-     "name='perceptron': no such model; choose one of: bert, gpt, llama, mamba, per_step, reader, recurrent, rwkv, seq2seq, t5, "
-     "transformer, unshared"),
+     f"name='perceptron': no such model; choose one of: {', '.join(sorted(models.MODELS))}"),
     ('gpt', dict(dept=2), "dept=2: 'gpt' has no such field; did you mean 'depth'?"),
-    ('per_step', dict(heads=2), "heads=2: 'per_step' has no such field; choose one of: depth, dropout, dtype, width"),
+    ('gpt', dict(tie=True), 'tie=True: is called tie_embeddings now'),
     ('recurrent', dict(cell='lstmm'), "cell='lstmm': no such cell; did you mean 'lstm'?"),
-    ('recurrent', dict(tie=True, one_hot=True),
-     'tie=True: one_hot inputs have no embedding to share; set one of the two to false'),
-    ('recurrent', dict(tie=True, cell='projected_lstm'),
-     "tie=True: cell 'projected_lstm' puts out 64 numbers and the embedding has width=256"),
+    ('recurrent', dict(tie_embeddings=True, one_hot=True),
+     'tie_embeddings=True: one_hot inputs have no embedding to share; set one of the two to false'),
+    ('recurrent', dict(tie_embeddings=True, cell='projected_lstm'),
+     "tie_embeddings=True: cell 'projected_lstm' puts out 64 numbers and the embedding has width=256"),
     ('recurrent', dict(zoneout=1.0), 'zoneout=1.0: must be at least 0 and less than 1'),
     ('recurrent', dict(slowness_penalty=-1.0), 'slowness_penalty=-1.0: must be a positive number, or 0 for off'),
     ('recurrent', dict(activation_penalty=math.nan), 'activation_penalty=nan: must be a positive number, or 0 for off'),
-    ('unshared', dict(depth=0), 'depth=0: must be at least 1'),
     ('reader', dict(width=0), 'width=0: must be at least 1'),
     ('seq2seq', dict(dropout=1.0), 'dropout=1.0: must be at least 0 and less than 1'),
     ('gpt', dict(heads=5), 'heads=5: must divide width=128; 1, 2, 4, 8, 16 would'),
@@ -49,15 +47,13 @@ VARIANTS = {
     'gpt': dict(width=8, depth=2, heads=2),
     'gpt with biases': dict(width=8, depth=2, heads=2, bias=True),
     'recurrent': dict(width=8, depth=2),
-    'recurrent tied': dict(width=8, depth=2, tie=True),
+    'recurrent tied': dict(width=8, depth=2, tie_embeddings=True),
     'recurrent one-hot': dict(width=8, one_hot=True, learned_state=True),
-    'mamba': dict(width=8, depth=2, bias=True, tie=False),
+    'mamba': dict(width=8, depth=2, bias=True, tie_embeddings=False),
     'rwkv': dict(width=8, depth=2),
-    'rwkv scanned': dict(width=8, depth=2, scan=True),
-    'per_step': dict(width=8, depth=2),
-    'unshared': dict(width=8, depth=2),
+    'rwkv scanned': dict(width=8, depth=2, scan_layers=True),
     'seq2seq': dict(width=8, depth=2, bidirectional=True, value_width=4),
-    'seq2seq that copies': dict(width=8, copy=True, tie=True, attention='bilinear', cell='lstm'),
+    'seq2seq that copies': dict(width=8, copy=True, tie_embeddings=True, attention='bilinear', cell='lstm'),
     'seq2seq by its last state': dict(width=8, context='last'),
 }
 V, C = 13, 6
@@ -82,7 +78,7 @@ def test_an_impossible_field_is_refused_by_name_value_and_way_out(name, fields, 
 def test_a_built_model_holds_what_was_chosen_and_defaults_for_the_rest():
     model = models.build('gpt', vocabulary=V, context_length=C, width=64, dtype='bfloat16')
     assert model == models.GPT(vocabulary=V, context_length=C, width=64, depth=4, heads=4, dtype='bfloat16')
-    assert models.build('recurrent', vocabulary=V, context_length=C, tie=True) == models.RecurrentLanguageModel(V, tie=True)
+    assert models.build('recurrent', vocabulary=V, context_length=C, tie_embeddings=True) == models.RecurrentLanguageModel(V, tie_embeddings=True)
     assert models.build('recurrent', vocabulary=V, context_length=C).context_length is None
     reader = models.build('reader', vocabulary=V, context_length=C, outputs=3, per_step=True, characters=5, crf=True)
     assert reader == models.Reader(V, 3, per_step=True, characters=5, crf=True)
@@ -129,7 +125,7 @@ def test_the_smallest_gpt_2_has_its_published_size():
 @pytest.mark.parametrize('N, L', [(8, 1), (6, 3)])
 def test_the_size_of_an_lstm_is_the_closed_form(N, L, tie):
     expected = V * N + L * (8 * N ** 2 + 4 * N) + (not tie) * (N * V + V)
-    assert count(parameters('recurrent', width=N, depth=L, tie=tie)) == expected
+    assert count(parameters('recurrent', width=N, depth=L, tie_embeddings=tie)) == expected
 
 
 def test_residual_projections_start_smaller_the_deeper_the_model():

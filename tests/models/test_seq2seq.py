@@ -25,17 +25,17 @@ VARIANTS = {
     'last': dict(context='last', cell='lstm', depth=2, embedding=D),
     'mapped': dict(context='mapped', cell='lstm', bidirectional=True, encoder_width=3),
     'mapped, projected': dict(context='mapped', cell='projected_lstm', encoder_width=8),
-    'mean': dict(context='mean', bidirectional=True, tie=True, **ONE),
+    'mean': dict(context='mean', bidirectional=True, tie_embeddings=True, **ONE),
     'mean_each state': dict(context='mean_each', embedding=D),
     'mean_each output': dict(context='mean_each', feed='output', cell='lstm', bidirectional=True),
-    'mean_each input': dict(context='mean_each', feed='input', embedding=D, tie=True),
+    'mean_each input': dict(context='mean_each', feed='input', embedding=D, tie_embeddings=True),
     'additive state': dict(bidirectional=True, depth=2, encoder_width=3, embedding=D),
     'dot output': dict(attention='dot', feed='output', depth=2),
     'scaled_dot input': dict(attention='scaled_dot', feed='input', embedding=D, value_width=2, bidirectional=True),
-    'bilinear state': dict(attention='bilinear', cell='lstm', encoder_width=6, tie=True),
-    'hard additive input': dict(feed='input', hard=True, depth=2),
-    'copy state': dict(copy=True, attention='dot', embedding=D, hard=True, **ONE),
-    'copy output': dict(copy=True, attention='bilinear', feed='output', tie=True, bidirectional=True, **ONE),
+    'bilinear state': dict(attention='bilinear', cell='lstm', encoder_width=6, tie_embeddings=True),
+    'hard additive input': dict(feed='input', hard_attention=True, depth=2),
+    'copy state': dict(copy=True, attention='dot', embedding=D, hard_attention=True, **ONE),
+    'copy output': dict(copy=True, attention='bilinear', feed='output', tie_embeddings=True, bidirectional=True, **ONE),
 }
 ATTENDING = [name for name, fields in VARIANTS.items() if fields.get('context', 'attention') == 'attention']
 
@@ -109,7 +109,7 @@ def test_weights_are_those_of_the_steps_and_padding_has_none(variant):
     padding = np.arange(S) >= np.repeat(LENGTHS, K)[:, None, None]  # [B K, 1, S]
     assert found['weights'].shape == (B * K, T, S) and not (found['weights'] * padding).any()
     np.testing.assert_allclose(found['weights'].sum(axis=-1)[:2 * K], 1, rtol=1e-6)
-    if make(variant)[0].hard:
+    if make(variant)[0].hard_attention:
         assert set(found['weights'].ravel()) == {0, 1}
 
 
@@ -225,7 +225,7 @@ def test_what_there_is_to_learn():
     assert names(context='last') == least
     assert names(context='mean') == sorted([*least, 'bridge_0_0'])
     assert names() == sorted([*least, 'bridge_0_0', 'lookup', 'readout'])
-    assert names(shared=True, tie=True, copy=True, attention='dot') == [
+    assert names(shared=True, tie_embeddings=True, copy=True, attention='dot') == [
         'bridge_0_0', 'decoder', 'encoder', 'gate', 'readout', 'target_embedding']
 
 
@@ -243,7 +243,7 @@ REFUSED = [
     *((dict([('context', context), (field, value)]),
        f"{field}={value!r}: is for context='attention', and it is {context!r}; leave it at {default!r}")
       for context, field, value, default in (('last', 'attention', 'dot', 'additive'), ('mapped', 'value_width', 3, 0),
-                                             ('mean', 'hard', True, False), ('mean_each', 'copy', True, False))),
+                                             ('mean', 'hard_attention', True, False), ('mean_each', 'copy', True, False))),
     *((dict(context=context, feed='input'), "feed='input': says where a context of every step goes, and "
        f"context={context!r} has none; leave it at 'state'") for context in ('last', 'mapped', 'mean')),
     *((dict(context='last', **fields), "context='last': the last state of the encoder is not of the size of the first one "
@@ -255,9 +255,9 @@ REFUSED = [
      "encoder 3; write 'bilinear', which needs no equal widths"),
     (dict(attention='bilinear', cell='projected_lstm'), "attention='bilinear': cell 'projected_lstm' puts out 64 numbers "
      'and width=4; choose another'),
-    (dict(context='last', tie=True, embedding=3), 'tie=True: the output sees 4 numbers and the embedding has 3'),
+    (dict(context='last', tie_embeddings=True, embedding=3), 'tie_embeddings=True: the output sees 4 numbers and the embedding has 3'),
     (dict(copy=True, target_vocabulary=W),
-     'copy=True: needs one vocabulary for source and target; set config.data.shared=True'),
+     'copy=True: needs one vocabulary for source and target; set config.data.shared_vocabulary=True'),
 ]
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_or_would_do_nothing_is_refused(fields, sentence):
 
 @pytest.mark.parametrize('fields', [
     dict(context='last', encoder_width=N), dict(attention='dot', encoder_width=2, bidirectional=True), dict(copy=True),
-    dict(copy=True, target_vocabulary=V, shared=True), dict(tie=True, embedding=3),
+    dict(copy=True, target_vocabulary=V, shared=True), dict(tie_embeddings=True, embedding=3),
     dict(context='mean_each', feed='input')], ids=str)
 def test_what_looks_like_it_and_is_possible(fields):
     models.build('seq2seq', **{'vocabulary': V, 'width': N, **fields})

@@ -13,7 +13,7 @@ from seqjax.tasks import LanguageModel
 from tests.reference.parameters import random_parameters
 
 B, T, V, D, L = 3, 6, 11, 8, 2
-FIELDS = {'mamba': dict(state_size=3), 'rwkv': dict(scan=True)}
+FIELDS = {'mamba': dict(state_size=3), 'rwkv': dict(scan_layers=True)}
 TOKENS = np.random.default_rng(0).integers(0, V, (B, 2 * T)).astype(np.int32)
 both = pytest.mark.parametrize('name', FIELDS)
 
@@ -56,7 +56,7 @@ def test_carried_batches_have_the_loss_of_long_rows_and_rows_that_start_forget(n
 
 @pytest.mark.parametrize('tie', [False, True])
 def test_the_sizes_are_the_closed_forms(tie):
-    same = dict(vocabulary=V, width=D, depth=L, tie=tie)
+    same = dict(vocabulary=V, width=D, depth=L, tie_embeddings=tie)
     count = lambda name, **fields: models.parameter_count(models.build(name, **same, **fields), TOKENS)
     E, N, K, R, F = 3 * D, 5, 3, 2, 20
     tables = V * D * (1 if tie else 2)

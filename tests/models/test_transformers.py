@@ -20,14 +20,14 @@ LENGTHS = np.array([6, 4, 1], np.int32)
 DECODERS = {
     'gpt': ('gpt', dict(bias=True, activation='gelu_tanh')),
     'sinusoidal': ('gpt', dict(positions='sinusoidal')),
-    'alibi': ('gpt', dict(positions='alibi', key_heads=2)),
+    'alibi': ('gpt', dict(positions='alibi', kv_heads=2)),
     'relative': ('gpt', dict(positions='relative')),
-    'window': ('gpt', dict(window=3)),
-    'post': ('gpt', dict(order='post', positions='none', tie=False)),
-    'llama': ('llama', dict(key_heads=2, feed_forward=12)),
-    'scanned': ('llama', dict(scan=True, remat=True)),
+    'window': ('gpt', dict(sliding_window=3)),
+    'post': ('gpt', dict(norm_position='post', positions='none', tie_embeddings=False)),
+    'llama': ('llama', dict(kv_heads=2, feed_forward=12)),
+    'scanned': ('llama', dict(scan_layers=True, remat=True)),
     'linear': ('gpt', dict(attention='linear', positions='sinusoidal')),
-    'experts': ('gpt', dict(experts=3, experts_chosen=2)),
+    'experts': ('gpt', dict(experts=3, experts_per_token=2)),
 }
 
 
@@ -82,7 +82,7 @@ def numpy_decoder(variant, params, tokens):
         x = x + params['positions']['table'][:T]
     if positions == 'sinusoidal':
         x = x * D ** 0.5 + sines(T)
-    options = dict(order=model.order, activation=model.activation)
+    options = dict(norm_position=model.norm_position, activation=model.activation)
     if positions == 'rotary':
         options['rotate'] = rotated(range(T))
     if positions == 'alibi':
@@ -93,17 +93,17 @@ def numpy_decoder(variant, params, tokens):
     if model.norm == 'rms':
         norm = functools.partial(reference.rms_norm, epsilon=1e-6)
     mask = reference.causal(B, T)
-    if model.window:
-        mask = mask & ~np.tril(np.ones((T, T), bool), -model.window)
+    if model.sliding_window:
+        mask = mask & ~np.tril(np.ones((T, T), bool), -model.sliding_window)
     for layer in range(L):
-        if model.scan:
+        if model.scan_layers:
             block = jax.tree.map(lambda leaf: leaf[layer], params['decoder']['blocks'])
         else:
             block = params['decoder'][f'block_{layer}']
         x = reference.block(block, x, mask, norm=norm, **options)
-    if model.order == 'pre':
+    if model.norm_position == 'pre':
         x = norm(params['decoder']['norm'], x)
-    return x @ (params['embedding']['table'].T if model.tie else params['output']['kernel'])
+    return x @ (params['embedding']['table'].T if model.tie_embeddings else params['output']['kernel'])
 
 
 @pytest.mark.parametrize('variant', [name for name in DECODERS if name not in ('linear', 'experts')])
@@ -193,7 +193,7 @@ def numpy_bert(params, tokens):
     norm = functools.partial(reference.layer_norm, epsilon=1e-12)
     x = norm(params['embedding_norm'], x + params['types']['table'][types])
     for layer in range(L):
-        x = reference.block(params['encoder'][f'block_{layer}'], x, reference.until(LENGTHS, S, S), order='post', norm=norm)
+        x = reference.block(params['encoder'][f'block_{layer}'], x, reference.until(LENGTHS, S, S), norm_position='post', norm=norm)
     return x
 
 
@@ -230,11 +230,11 @@ def test_bert_with_a_head_answers_for_a_row_or_for_every_step(per_step):
 
 PAIRS = {
     'transformer': ('transformer', {}),
-    'pre': ('transformer', dict(order='pre', decoder_depth=1, tie=False)),
+    'pre': ('transformer', dict(norm_position='pre', decoder_depth=1, tie_embeddings=False)),
     'shared': ('transformer', dict(shared=True, target_vocabulary=V)),
     't5': ('t5', {}),
-    't5_1.1': ('t5', dict(gated=True, activation='gelu_tanh', tie=False, head_width=3)),
-    'scanned': ('t5', dict(scan=True)),
+    't5_1.1': ('t5', dict(gated=True, activation='gelu_tanh', tie_embeddings=False, head_width=3)),
+    'scanned': ('t5', dict(scan_layers=True)),
 }
 W = 11  # tokens of the target
 
@@ -259,14 +259,14 @@ def numpy_pair(variant):
     previous = np.concatenate([np.full((B, 1), START), targets[:, :-1]], axis=1)
     t5 = isinstance(model, models.T5)
     norm = functools.partial(reference.rms_norm, epsilon=1e-6) if t5 else reference.layer_norm
-    options = dict(order=model.order, activation=model.activation, norm=norm, **(dict(scale=1.0) if t5 else {}))
+    options = dict(norm_position=model.norm_position, activation=model.activation, norm=norm, **(dict(scale=1.0) if t5 else {}))
 
     def stack(side, x, mask, **more):
         blocks = params[side]
         for layer in range((model.decoder_depth or L) if side == 'decoder' else L):
-            block = jax.tree.map(lambda leaf: leaf[layer], blocks['blocks']) if model.scan else blocks[f'block_{layer}']
+            block = jax.tree.map(lambda leaf: leaf[layer], blocks['blocks']) if model.scan_layers else blocks[f'block_{layer}']
             x = reference.block(block, x, mask, **options, **more)
-        return norm(blocks['norm'], x) if model.order == 'pre' else x
+        return norm(blocks['norm'], x) if model.norm_position == 'pre' else x
 
     def embedded(name, tokens):
         x = np.float64(params['target_embedding' if model.shared else name]['table'])[tokens]
@@ -276,7 +276,7 @@ def numpy_pair(variant):
     memory = stack('encoder', embedded('source_embedding', inputs), reference.until(LENGTHS, S, S), **bias('source', False, S))
     x = stack('decoder', embedded('target_embedding', previous), reference.causal(B, T), memory=memory,
               memory_mask=reference.until(LENGTHS, T, S), **bias('target', True, T))
-    if not model.tie:
+    if not model.tie_embeddings:
         return x @ params['output']['kernel']
     return (x * D ** -0.5 if t5 else x) @ params['target_embedding']['table'].T
 
@@ -315,9 +315,9 @@ def test_a_beam_finds_the_same_with_any_batch_and_scores_what_it_returns():
 # ------------------------------------------------------------------------------------------------ what cannot be
 
 @pytest.mark.parametrize('name, fields, message', [
-    ('gpt', dict(key_heads=3), 'key_heads=3: must divide heads=4'),
-    ('gpt', dict(activation='swish'), "activation='swish': choose one of: gelu, gelu_tanh, relu, silu"),
-    ('gpt', dict(attention='linear', window=4), "window=4: is for weights of single steps, which attention='linear' does not have"),
+    ('gpt', dict(kv_heads=3), 'kv_heads=3: must divide heads=4'),
+    ('gpt', dict(activation='swish'), "activation='swish': choose one of: gelu, gelu_tanh, quick_gelu, relu, silu"),
+    ('gpt', dict(attention='linear', sliding_window=4), "sliding_window=4: is for weights of single steps, which attention='linear' does not have"),
     ('gpt', dict(attention='linear', positions='alibi'), "positions='alibi': is of scores"),
     ('llama', dict(attention='linear'), "positions='rotary': is of scores"),
     ('llama', dict(rotary_base=0.0), 'rotary_base=0.0: must be more than 0'),
@@ -331,15 +331,15 @@ def test_a_beam_finds_the_same_with_any_batch_and_scores_what_it_returns():
     ('llama', dict(rotary_length=64, positions='learned'), "rotary_length=64: is for positions='rotary', and they are 'learned'"),
     ('gpt', dict(relative_buckets=8), "relative_buckets=8: is for positions='relative', and they are 'learned'"),
     ('t5', dict(relative_buckets=7), 'relative_buckets=7: must be even, and at least 4'),
-    ('t5', dict(relative_limit=16), 'relative_limit=16: must be more than half of relative_buckets=32'),
-    ('gpt', dict(experts_chosen=1), 'experts_chosen=1: is for a mixture of experts'),
-    ('gpt', dict(experts=2, experts_chosen=3), 'experts_chosen=3: must be at least 1 and at most experts=2'),
+    ('t5', dict(relative_max_distance=16), 'relative_max_distance=16: must be more than half of relative_buckets=32'),
+    ('gpt', dict(experts_per_token=1), 'experts_per_token=1: is for a mixture of experts'),
+    ('gpt', dict(experts=2, experts_per_token=3), 'experts_per_token=3: must be at least 1 and at most experts=2'),
     ('t5', dict(experts=2), 'experts=2: is for language models'),
     ('gpt', dict(positions='rotari'), "positions='rotari': did you mean 'rotary'"),
     ('llama', dict(width=12, heads=4), 'heads=4: rotary positions turn pairs'),
     ('gpt', dict(attention_dropout=1.0), 'attention_dropout=1.0: must be at least 0 and less than 1'),
     ('transformer', dict(positions='learned'), "positions='learned': needs a length that no row exceeds"),
-    ('transformer', dict(order='middle'), "order='middle'"),
+    ('transformer', dict(norm_position='middle'), "norm_position='middle'"),
 ])
 def test_fields_that_make_no_transformer_are_refused(name, fields, message):
     with pytest.raises(FieldError) as error:
