@@ -12,7 +12,6 @@ from seqjax.data.batches.windows import evaluation_batches, training_batches
 from seqjax.data.dataset import Dataset
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import TextCodec
-from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.sources import open_text
 from seqjax.data.text.tokenised import Part, learned, tokenised
@@ -25,7 +24,7 @@ MANY_UNKNOWN = 0.05  # of the tokens
 class Corpus(Dataset):
     """The tokens of every split, their codec, where the text is from and its hash. Tokens stay on disk.
 
-    carry: whether a row goes on where that of the batch before ended. documents: what ends a document; then rows hold several,
+    stateful: whether a row goes on where that of the batch before ended. documents: what ends a document; then rows hold several,
     see `data.packing`. Interface: `data.Dataset`.
     """
 
@@ -33,7 +32,7 @@ class Corpus(Dataset):
     codec: TextCodec
     source: str
     sha256: str
-    carry: bool = False
+    stateful: bool = False
     documents: str = ''
 
     @property
@@ -61,7 +60,7 @@ class Corpus(Dataset):
         part = dict(process=process, processes=processes)
         if self.documents:
             return self._packed(self._training_documents, batch_size, 'training').training(seed, **part)
-        make = training_streams if self.carry else training_batches
+        make = training_streams if self.stateful else training_batches
         return make(self.train, sequence_length=self.steps, batch_size=batch_size, seed=seed, **part)
 
     def evaluation_batches(self, *, batch_size, split='validation', limit=0, process=0, processes=1):
@@ -69,18 +68,8 @@ class Corpus(Dataset):
         if self.documents:
             documents = Documents(self.parts[split].tokens, self.parts[split].ends, self.steps)
             return self._packed(documents, batch_size, 'held-out').evaluation(**part)
-        make = evaluation_streams if self.carry else evaluation_batches
+        make = evaluation_streams if self.stateful else evaluation_batches
         return make(self.parts[split].tokens, sequence_length=self.steps, batch_size=batch_size, **part)
-
-    def for_model(self):
-        return self.codec.for_model()
-
-    def for_task(self):
-        return self.codec.for_task()
-
-    def files(self):
-        """What a run keeps to read and write such text: {name: text}."""
-        return {FILE: self.codec.dumps()}
 
     def sample(self):
         """A batch of one row."""
@@ -158,4 +147,4 @@ def load_corpus(options, saved=None):
                             [options.vocabulary, splits])
     parts = tokenised(text, tokenizer, documents=options.documents, units='documents' if options.documents else '')
     return Corpus(parts, TextCodec(tokenizer, options.sequence_length), options.source, text.sha256,
-                  carry=options.carry and not options.documents, documents=options.documents)
+                  stateful=options.stateful and not options.documents, documents=options.documents)

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import grain
 
-from seqjax.data.text.codec import Codec
+from seqjax.data.text.codec import FILE, Codec
 
 
 @runtime_checkable
@@ -61,15 +61,15 @@ class Dataset(Protocol):
 
     def for_model(self) -> Mapping[str, Any]:
         """Fields of a model that the data decides, as the size of the vocabulary."""
-        ...
+        return self.codec.for_model() if self.codec else {}
 
     def for_task(self) -> Mapping[str, Any]:
         """Fields of a task that the data decides, as the names of classes."""
-        return {}
+        return self.codec.for_task() if self.codec else {}
 
     def files(self) -> Mapping[str, str]:
-        """{name: text} of what a run must keep."""
-        return {}
+        """{name: text} of what a run must keep, to read and answer new records."""
+        return {FILE: self.codec.dumps()} if self.codec else {}
 
     def facts(self) -> Mapping[str, Any]:
         """What a run writes down to know the set again, as JSON: 'source', 'sha256', sizes. Cheap to ask for."""

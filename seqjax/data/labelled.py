@@ -1,4 +1,4 @@
-"""Labelled sequences and images as batches, and what it takes to know the same set again. Rows are encoded when they are needed."""
+"""Labelled sequences and images as batches, and what it takes to know the same set again."""
 
 import dataclasses
 import hashlib
@@ -10,15 +10,17 @@ from seqjax.data.batches import packing, ragged
 from seqjax.data.batches.ragged import length_of
 from seqjax.data.batches.stacked import Stacked
 from seqjax.data.dataset import Dataset
+from seqjax.data.encoded import EncodedRows
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
 from seqjax.data.readers.splits import drawn
 from seqjax.data.source import Rows, batch_of_one, hash_of, targets_of
+from seqjax.data.statistics import IMAGES, channel_statistics
 from seqjax.data.text import labelled_codec
-from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.marking import SHORTEST_ROW, shortened
 from seqjax.errors import FieldError
+from seqjax.ops import Augmentation
 from seqjax.tasks import TASKS
 
 
@@ -27,20 +29,22 @@ class Labelled(Dataset):
     """Labelled sequences or images. Interface: `data.Dataset`.
 
     Args:
-        rows: {'train': Rows, 'validation': Rows, 'test': Rows}, each encoded when it is asked for.
+        rows: {'train': Rows, 'validation': Rows, 'test': Rows}, each encoded when it is asked for, or `EncodedRows`.
         index: lengths and hash of the rows of sequences; None where all rows have one shape, as images have.
         batching: how lengths become row lengths, 'bucket', 'pad' or 'exact', and `most_shapes` for the first; or 'pack',
             several sequences in a row as long as the longest. Images are stacked.
         report: what was read.
+        augment: of training images, by name: see `ops.Augmentation`.
     """
 
     source: str
     codec: labelled_codec.LabelledCodec
-    rows: dict[str, Rows]
+    rows: dict[str, Rows | EncodedRows]
     index: 'Index | None'
     batching: str
     most_shapes: int
     report: str
+    augment: str = ''
 
     @property
     def tokenizer(self):
@@ -80,20 +84,13 @@ class Labelled(Dataset):
         return self._batches(split, ('validation', 'test'), batch_size,
                              lambda made: made.evaluation(limit, process, processes))
 
-    def for_model(self):
-        return self.codec.for_model()
-
-    def for_task(self):
-        return self.codec.for_task()
-
-    def files(self):
-        """What a run keeps to label new sequences: {name: text}."""
-        return {FILE: self.codec.dumps()}
-
     def sample(self):
         """A batch of one row."""
         row = self.rows['train'][0]
         return batch_of_one(row if self.index is None else {**row, 'lengths': np.int32(length_of(row))})
+
+    def for_task(self):
+        return {**self.codec.for_task(), **(dict(augment=self.augment) if self.augment else {})}
 
     def facts(self):
         """What a run writes down to know the set again; the hash of a source is that of its manifest."""
@@ -101,6 +98,10 @@ class Labelled(Dataset):
         return dict(source=self.source, sha256=sha256, **{name: len(rows) for name, rows in self.rows.items()},
                     classes=list(self.codec.classes), vocabulary=self.tokenizer and self.tokenizer.vocabulary,
                     report=self.report)
+
+    def kept_facts(self):
+        """What is known of the set beside its rows and its codec, as JSON."""
+        return dict(sha256=self.index.sha256, has_gaps=self.index.has_gaps, report=self.report)
 
     def __str__(self):
         sizes = ', '.join(f'{len(rows):,} {name}' for name, rows in self.rows.items() if len(rows))
@@ -134,18 +135,19 @@ class Labelled(Dataset):
 class Index:
     """What one pass over all rows finds; the rows themselves are then forgotten.
 
-    lengths: of the rows of every split. whole: the same before anything was cut off. sha256: of all numbers. has_gaps:
-    whether some position has no label.
+    lengths: of the rows of every split. sha256: of all numbers. has_gaps: whether some position has no label.
     """
 
     lengths: dict[str, np.ndarray]
-    whole: dict[str, np.ndarray]
     sha256: str
     has_gaps: bool
 
 
-def _index(codec, parts, fits):
-    """The `Index` of the records of every split. fits: {split: row -> row that is short enough}."""
+def _index(codec, parts, fits, keep):
+    """(the `Index` of the records of every split, {split: lengths before anything was cut off}).
+
+    fits: {split: row -> row that is short enough}. keep: see `load_labelled`.
+    """
     digest, gaps, lengths, whole = hashlib.sha256(), False, {}, {}
     for split, records in parts.items():
         lengths[split], whole[split] = np.zeros((2, len(records)), np.int32)
@@ -153,11 +155,12 @@ def _index(codec, parts, fits):
             row = codec.row(record)
             whole[split][i] = length_of(row)
             row = fits[split](row)
+            keep(split, row)
             lengths[split][i] = length_of(row)
             gaps = gaps or np.ndim(row['weights']) > 0 and bool((row['weights'] == 0).any())
             for leaf in jax.tree.leaves(row):
                 digest.update(np.asarray(leaf).tobytes())
-    return Index(lengths, whole, digest.hexdigest(), gaps)
+    return Index(lengths, digest.hexdigest(), gaps), whole
 
 
 def _with_lengths(batch):
@@ -165,26 +168,30 @@ def _with_lengths(batch):
     return {**batch, 'lengths': (batch['segments'] > 0).sum(axis=1).astype(np.int32)}
 
 
-def load_labelled(examples, task, options, saved=None):
+def load_labelled(examples, task, options, saved=None, keep=lambda split, row: None):
     """Encodes the examples with the `saved` codec, or with one learned from their training part.
 
     saved: that of the run itself, or one that is inherited (see `data.inherited`) and learns its answers here.
+    keep: is given every row of sequences, in the order of the records.
     """
-    if options.marked and options.batching == 'pack':
+    if options.special_tokens and options.batching == 'pack':
         raise FieldError('data.batching', 'pack', "puts several sequences in a row, and marks are around one; write 'bucket'")
     if options.train_examples:
         examples = _fewer(examples, task, options)
+    first = examples.train[0].inputs  # which may have to be decoded: once
     if saved is None:
-        how = labelled_codec.learn(task, examples.train, options)
+        how = _normalising(labelled_codec.learn(task, examples.train, options), first, examples, options)
     else:
         check_inherited(saved, options)
         how = (labelled_codec.with_vectors(saved, options) if saved.task else
                labelled_codec.relearn(saved, task, examples.train, options))
     _check_labels(how, examples, options)
+    if isinstance(first, np.ndarray):
+        _check_numbers(how, first, options)
     parts = {split: getattr(examples, split) for split in SPLITS}
-    same = dict(source=options.source, batching=options.batching, most_shapes=options.shapes)
-    if np.ndim(examples.train[0].inputs) == 3:
-        _check_images(options)
+    same = dict(source=options.source, batching=options.batching, most_shapes=options.num_buckets,
+                augment=options.augment if isinstance(first, np.ndarray) else '')
+    if np.ndim(first) == 3:
         return Labelled(codec=how, rows=_rows(how, parts, examples.transforms), index=None, report=examples.report, **same)
     if examples.transforms and options.batching == 'pack':
         raise FieldError('data.batching', 'pack', "needs lengths that stay, and transforms change them; write 'bucket'")
@@ -193,15 +200,23 @@ def load_labelled(examples, task, options, saved=None):
     if longest:
         fits = (dict.fromkeys(SPLITS, lambda row: shortened(row, longest, how.marks.end)) if how.marked else
                 {**fits, 'train': lambda row: first_steps(row, longest)})
-    index = _index(how, parts, fits)
-    if empty := int(np.count_nonzero(index.whole['train'] <= (2 if how.marked else 0))):
+    index, whole = _index(how, parts, fits, keep)
+    if empty := int(np.count_nonzero(whole['train'] <= (2 if how.marked else 0))):
         raise FieldError('data.source', options.source, f'{plural(empty, "training sequence")} of no steps')
-    notes = list(_cut(how, index, longest))
+    notes = list(_cut(how, whole, longest))
     if how.marked:
         room = longest or max(SHORTEST_ROW, *(int(np.max(lengths, initial=0)) for lengths in index.lengths.values()))
         how = dataclasses.replace(how, longest=how.longest or room)
     return Labelled(codec=how, rows=_rows(how, parts, examples.transforms, fits), index=index,
                     report='; '.join([examples.report, *notes]), **same)
+
+
+def open_labelled(rows, codec, options, facts):
+    """The set of encoded rows. rows: of a split; facts: those that `Labelled.kept_facts` had of it."""
+    rows = {split: rows(split) for split in SPLITS}
+    index = Index({split: part.lengths('inputs') for split, part in rows.items()}, facts['sha256'], facts['has_gaps'])
+    return Labelled(options.source, codec, rows, index, options.batching, options.num_buckets, facts['report'],
+                    options.augment)
 
 
 def _rows(codec, parts, transforms, fits=None):
@@ -242,20 +257,52 @@ def _longest(how, options):
     return options.max_length or (how.longest if how.marked else 0)
 
 
-def _cut(how, index, longest):
-    """Sentences about what was cut off, a split each."""
+def _cut(how, whole, longest):
+    """Sentences about what was cut off, a split each. whole: lengths before."""
     for split in (SPLITS if how.marked else SPLITS[:1]) if longest else ():
-        count = int(np.count_nonzero(index.whole[split] > longest))
+        count = int(np.count_nonzero(whole[split] > longest))
         noun = f'{split} sequence' if how.marked else 'training sequence'
         if count or not how.marked:
             yield f'{plural(count, noun)} cut to {longest} steps'
 
 
-def _check_images(options):
-    """Images have one shape, and nothing of them is cut off or packed."""
-    for field, off in (('max_length', 0), ('batching', 'bucket')):
-        if options[field] != off:
-            raise FieldError(f'data.{field}', options[field], f'is for sequences, and the set has images; leave it at {off!r}')
+def _normalising(how, inputs, examples, options):
+    """The codec with what it must know of numbers: their shape, statistics of the training part where they are normalised.
+
+    inputs: the first ones.
+    """
+    if not isinstance(inputs, np.ndarray):
+        return how
+    if inputs.ndim == 2:
+        how = dataclasses.replace(how, features=inputs.shape[1])
+    if inputs.ndim == 3:
+        how = dataclasses.replace(how, shape=inputs.shape, image_size=options.image_size, images_as=options.images_as,
+                                  pixel_seed=options.split_seed if options.images_as else 0)
+    if not (options.normalise if inputs.ndim > 2 else examples.normalise):
+        return how
+    mean, deviation = channel_statistics(examples.train, IMAGES if inputs.ndim > 2 else 0)
+    if how.images_as == 'rows':
+        mean, deviation = (tuple(np.tile(x, inputs.shape[1]).tolist()) for x in (mean, deviation))
+    return dataclasses.replace(how, mean=mean, deviation=deviation)
+
+
+def _check_numbers(how, inputs, options):
+    """Images have one shape, and nothing of them is cut off or packed; what is for images is not for frames."""
+    refuse = lambda field, reason: FieldError(f'data.{field}', getattr(options, field), reason)
+    if inputs.ndim == 3:
+        for field, off in (('max_length', 0), ('batching', 'bucket')):
+            if getattr(options, field) != off:
+                raise refuse(field, f'is for sequences, and the set has images; leave it at {off!r}')
+    for field, least in (('images_as', 3), ('augment', 3), ('normalise', 3)):
+        if inputs.ndim < least and getattr(options, field):
+            raise refuse(field, 'is for images, and the set has none; leave it out')
+    if options.augment:
+        if options.images_as:
+            raise refuse('augment', "is for images, and config.data.images_as makes sequences of them; set one of both to ''")
+        if not hasattr(TASKS[how.task], 'augment'):
+            raise refuse('augment', f"is for tasks that read images, and {how.task} is none; set it to ''")
+        if Augmentation.parse(options.augment).mixes and TASKS[how.task].target != 'class':
+            raise refuse('augment', 'mixes classes, and the set has none; leave mixup and cutmix out')
 
 
 def _check_labels(how, examples, options):

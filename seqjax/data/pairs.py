@@ -1,19 +1,22 @@
 """Texts and their translations as batches: ragged pairs in few shapes, and what it takes to know the same set again."""
 
 import dataclasses
+import functools
 import hashlib
 
 import numpy as np
 
 from seqjax.data.batches import ragged
 from seqjax.data.dataset import Dataset
+from seqjax.data.encoded import EncodedPairs, EncodedRows
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
 from seqjax.data.source import Rows, batch_of_one
-from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.pair_codec import PairCodec, learn_pairs
 from seqjax.errors import FieldError, UserError
+
+TEXTS = '{}_texts'  # of a split, as rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,15 +26,15 @@ class Pairs(Dataset):
     A batch has inputs [B, S] and their lengths [B], targets [B, T] and their weights [B, T]. A pair goes to a bucket by its
     longer side; there, sources are filled up to the longest of them, and targets to the longest of theirs.
 
-    rows: {'train': Rows, 'validation': Rows, 'test': Rows} of two texts each, encoded when they are asked for; sizes: source
-    and target tokens of every pair [N, 2]; sha256: of all tokens and texts. batching, most_shapes: as for `Labelled`. batch_tokens: source and target positions that a batch has about; its
-    rows are then a multiple of `batch_size`, more of short pairs than of long ones. 0: `batch_size` rows. report: what was
-    read.
+    rows: {'train': Rows, 'validation': Rows, 'test': Rows} of two texts each, encoded when they are asked for, or
+    `EncodedRows` with their texts; sizes: source and target tokens of every pair [N, 2]; sha256: of all tokens and texts.
+    batching, most_shapes: as for `Labelled`. batch_tokens: source and target positions that a batch has about; its rows are
+    then a multiple of `batch_size`, more of short pairs than of long ones. 0: `batch_size` rows. report: what was read.
     """
 
     source: str
     codec: PairCodec
-    rows: dict[str, Rows]
+    rows: dict[str, Rows | EncodedRows]
     sizes: dict[str, np.ndarray]
     sha256: str
     batching: str
@@ -72,13 +75,6 @@ class Pairs(Dataset):
         pairs = np.bincount(np.searchsorted(made.buckets, made.lengths), minlength=len(made.buckets))
         return float(pairs.sum() / (pairs / made.batch_size).sum())
 
-    def for_model(self):
-        return self.codec.for_model()
-
-    def files(self):
-        """What a run keeps to translate new texts: {name: text}."""
-        return {FILE: self.codec.dumps()}
-
     def sample(self):
         """A batch of one pair."""
         row = self.rows['train'][0]
@@ -90,6 +86,10 @@ class Pairs(Dataset):
         return dict(source=self.source, sha256=self.sha256, **{name: len(rows) for name, rows in self.rows.items()},
                     vocabulary=vocabularies['vocabulary'], target_vocabulary=vocabularies['target_vocabulary'],
                     tags=list(self.codec.source_side.tags), report=self.report)
+
+    def kept_facts(self):
+        """What is known of the set beside its rows and its codec, as JSON."""
+        return dict(sha256=self.sha256, report=self.report)
 
     def efficiency(self):
         """Real positions over computed ones, in training."""
@@ -120,10 +120,11 @@ class Pairs(Dataset):
         return ragged.Ragged(self.rows[split].__getitem__, self.sizes[split].max(axis=1), buckets, rows, filled)
 
 
-def load_pairs(examples, options, saved=None):
+def load_pairs(examples, options, saved=None, keep=lambda split, row: None):
     """Encodes the pairs with the `saved` codec, of the run or inherited, or with one learned from their training part.
 
     Training pairs with a side of more than `options.max_length` tokens, its end not counted, are left out.
+    keep: is given every row, in the order of the pairs, and as rows of `TEXTS.format(split)` their two texts.
     """
     if options.batching == 'pack':
         raise FieldError('data.batching', 'pack', "puts several sequences in a row, and pairs have rows of their own; "
@@ -137,7 +138,8 @@ def load_pairs(examples, options, saved=None):
     for split in SPLITS:
         rows[split] = Rows(getattr(examples, split), codec.row)
         try:
-            kept, sizes[split] = _index(codec, rows[split], options.max_length if split == 'train' else 0, digest)
+            longest = options.max_length if split == 'train' else 0
+            kept, sizes[split] = _index(codec, rows[split], longest, digest, functools.partial(_keep, keep, split))
         except UserError as error:
             raise FieldError('data.source', options.source, f'in the {split} part {error}') from None
         if split == 'train' and options.max_length:
@@ -146,13 +148,26 @@ def load_pairs(examples, options, saved=None):
             if not kept:
                 raise FieldError('data.max_length', options.max_length, 'no training pair is that short; set it higher, or to 0')
             rows[split] = rows[split].picked(kept)
-    return Pairs(options.source, codec, rows, sizes, digest.hexdigest(), options.batching, options.shapes, options.batch_tokens,
+    return Pairs(options.source, codec, rows, sizes, digest.hexdigest(), options.batching, options.num_buckets, options.batch_tokens,
                  report)
 
 
-def _index(codec, rows, longest, digest):
+def open_pairs(rows, codec, options, facts):
+    """The set of encoded rows. rows: of a name that `load_pairs` kept; facts: those that `Pairs.kept_facts` had of it."""
+    rows = {split: dataclasses.replace(rows(split), records=EncodedPairs(rows(TEXTS.format(split)))) for split in SPLITS}
+    sizes = {split: np.stack([part.lengths('inputs'), part.lengths('targets')], axis=1) for split, part in rows.items()}
+    return Pairs(options.source, codec, rows, sizes, facts['sha256'], options.batching, options.num_buckets,
+                 options.batch_tokens, facts['report'])
+
+
+def _keep(keep, split, row, pair):
+    keep(split, row)
+    keep(TEXTS.format(split), EncodedPairs.row(pair))
+
+
+def _index(codec, rows, longest, digest, keep):
     """(the numbers of the pairs that are short enough, their source and target tokens [N, 2]) in one pass, which also
-    updates the digest. longest: 0 keeps all."""
+    updates the digest. longest: 0 keeps all. keep: is given those rows and pairs."""
     kept, sizes = [], []
     for i, (pair, row) in enumerate(zip(rows.records, rows)):
         size = len(row['inputs']), len(row['targets'])
@@ -160,6 +175,7 @@ def _index(codec, rows, longest, digest):
             continue
         kept.append(i)
         sizes.append(size)
+        keep(row, pair)
         texts = codec.clean(pair.inputs), codec.clean(pair.target)
         for part in (row['inputs'].tobytes(), row['targets'].tobytes(), *(text.encode('utf-8') for text in texts)):
             digest.update(part)

@@ -16,7 +16,6 @@ from seqjax.data.dataset import Dataset
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import learn_tokenizer
-from seqjax.data.text.codecs import FILE
 from seqjax.data.text.inheritance import check_inherited
 from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.data.text.marking import SHORTEST_ROW
@@ -122,13 +121,6 @@ class Pretraining(Dataset):
         row = self._row(self.texts['train'].fixed, 0, np.random.default_rng(EVALUATION_SEED))
         return jax.tree.map(lambda x: np.asarray(x)[None], row)
 
-    def for_model(self):
-        return self.codec.for_model()
-
-    def files(self):
-        """What a run keeps, so that one that goes on from it reads the same: {name: text}."""
-        return {FILE: self.codec.dumps()}
-
     def facts(self):
         """What a run writes down to know the text again."""
         return dict(source=self.source, sha256=self.sha256, train_tokens=len(self.texts['train'].tokens),
@@ -173,14 +165,14 @@ def _masked(task, options, saved, text):
     how, steps = saved, options.sequence_length
     if how is None:
         how = LabelledCodec(task, _tokenizer(options, text), marked=True, longest=steps)
-    check_inherited(how, options, decided=('marked',))
+    check_inherited(how, options, decided=('special_tokens',))
     if not how.marked:
         raise FieldError('task', task, 'the run that this one starts from reads rows without marks, and has no token to '
-                         'mask with; start from one that was trained with config.data.marked=true')
+                         'mask with; start from one that was trained with config.data.special_tokens=true')
     if steps > how.longest:
         raise FieldError('data.sequence_length', steps, 'the model that this run starts from reads rows of up to '
                          f'{how.longest} steps; set it to that or less')
-    hide = Masking(steps, how.vocabulary, options.masked, how.marks)
+    hide = Masking(steps, how.vocabulary, options.mask_probability, how.marks)
     parts = tokenised(text, how.tokenizer, encode=how.tokens, how='marked', vocabulary=how.vocabulary,
                       documents=options.documents, units='sentences' if options.next_sentence else 'documents')
     if options.next_sentence:
@@ -192,11 +184,11 @@ def _masked(task, options, saved, text):
 
 def _corrupted(task, options, saved, text):
     """(what hides, the codec, {split: Pieces})."""
-    how, share, mean = saved, options.masked, options.span_length
+    how, share, mean = saved, options.mask_probability, options.span_length
     if how is None:
         both = Vocabulary(_tokenizer(options, text, lower=options.lowercase), sentinels=SENTINELS)
         how = PairCodec(both, both, options.lowercase)
-    check_inherited(how, options, decided=('shared',))
+    check_inherited(how, options, decided=('shared_vocabulary',))
     longest, side = text_length(options.sequence_length, share, mean), how.source_side
     if not side.sentinels:
         raise FieldError('task', task, 'the run that this one starts from has no sentinels; start from one that '

@@ -12,8 +12,8 @@ from seqjax.data.readers.examples import Example, Examples
 from seqjax.data import load_codec
 from seqjax.errors import FieldError
 
-OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=100, lowercase=False, spelling=0, vectors='', max_length=0,
-               marked=False, batching='bucket', shapes=2, train_examples=0, split_seed=0)
+OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=100, lowercase=False, characters_per_word=0, word_vectors='', max_length=0,
+               special_tokens=False, batching='bucket', num_buckets=2, train_examples=0, split_seed=0, images_as='', image_size=0, augment='', normalise=False)
 
 
 def options(**changed):
@@ -49,7 +49,7 @@ def test_every_sequence_is_read_once_in_evaluation_with_its_own_answer():
 
 
 def test_the_compiled_shapes_are_as_many_as_declared():
-    made = load_labelled(examples(first_letter), 'classification', options(shapes=3))
+    made = load_labelled(examples(first_letter), 'classification', options(num_buckets=3))
     training = made.training_batches(batch_size=4, seed=0)
     assert len({training[step]['inputs'].shape for step in range(60)}) == made.shapes[0] == 3
     held_out = [batch['inputs'].shape for split in ('validation', 'test')
@@ -84,7 +84,7 @@ def test_numbers_are_measured_by_the_training_part():
 def test_words_are_spelled_out_beside_their_token():
     sentences = [Example(('An', 'elm', 'is', 'an', 'elm'), ('D', 'N', 'V', 'D', 'N'))] * 4
     made = load_labelled(Examples(sentences, sentences, [], ''), 'tagging',
-                         options(tokenizer='word', spelling=2, lowercase=True))
+                         options(tokenizer='word', characters_per_word=2, lowercase=True))
     row = made.rows['train'][0]
     spelled = made.codec.spelling.symbols
     assert row['inputs']['words'][0] == row['inputs']['words'][3]  # lower case
@@ -111,7 +111,7 @@ def test_long_training_sequences_are_cut_and_counted():
 
 @pytest.mark.parametrize('task, target, changed', [
     ('classification', first_letter, dict(lowercase=True)), ('regression', len, {}), ('tagging', tuple, {}),
-    ('classification', first_letter, dict(tokenizer='word', spelling=3)),
+    ('classification', first_letter, dict(tokenizer='word', characters_per_word=3)),
     ('classification', first_letter, dict(tokenizer='byte'))])
 def test_a_saved_encoding_reads_the_same(task, target, changed):
     made = load_labelled(examples(target), task, options(**changed))
@@ -133,10 +133,10 @@ MISTAKES = [
     ('tagging', WORDS, {}, "data.tokenizer='char': the set consists of words; write 'word'"),
     ('tagging', [Example('ab', ('x', 'y'))], dict(tokenizer='word'),
      "data.tokenizer='word': the set has a label for every character; write 'char'"),
-    ('classification', [Example('ab', 'x'), Example('b', 'y')], dict(spelling=4),
-     "data.spelling=4: needs words; set it to 0, or data.tokenizer to 'word'"),
-    ('classification', [Example('ab', 'x'), Example('b', 'y')], dict(vectors='glove.txt'),
-     "data.vectors='glove.txt': are of words, and data.tokenizer='char'; write 'word'"),
+    ('classification', [Example('ab', 'x'), Example('b', 'y')], dict(characters_per_word=4),
+     "data.characters_per_word=4: needs words; set it to 0, or data.tokenizer to 'word'"),
+    ('classification', [Example('ab', 'x'), Example('b', 'y')], dict(word_vectors='glove.txt'),
+     "data.word_vectors='glove.txt': are of words, and data.tokenizer='char'; write 'word'"),
     ('classification', [Example('ab', 'x')], {}, "has one class, 'x'; there is nothing to tell apart"),
     ('classification', [Example('ab', 'x'), Example('', 'y')], {}, '1 training sequence of no steps'),
 ]

@@ -16,7 +16,7 @@ PAIRS = [Example(TextPair('an elm', 'a tree'), 'yes'), Example(TextPair('an elm 
 
 
 def load(given, task='classification', **changed):
-    return load_labelled(given, task, options(marked=True, **dict(dict(vocabulary=300), **changed)))
+    return load_labelled(given, task, options(special_tokens=True, **dict(dict(vocabulary=300), **changed)))
 
 
 def of(rows):
@@ -91,7 +91,7 @@ def test_a_word_in_pieces_has_its_label_at_the_first(kind):
 def test_a_saved_encoding_reads_the_same(kind, given):
     given = examples(first_letter) if given == 'texts' else of(PAIRS)
     made = load(given, tokenizer=kind)
-    again = load_labelled(given, 'classification', options(marked=True, tokenizer=kind), load_codec(made.codec.dumps()))
+    again = load_labelled(given, 'classification', options(special_tokens=True, tokenizer=kind), load_codec(made.codec.dumps()))
     assert again.facts() == made.facts() and again.for_model() == made.for_model()
 
 
@@ -103,11 +103,11 @@ def test_an_encoding_of_before_there_were_marks_is_read():
 
 CLIPS = [Example(np.zeros((2, 3), np.float32), 'a'), Example(np.ones((3, 3), np.float32), 'b')]
 MISTAKES = [
-    (CLIPS, 'classification', {}, 'data.marked=True: puts marks around texts, and the set has frames; set it to false'),
+    (CLIPS, 'classification', {}, 'data.special_tokens=True: puts marks around texts, and the set has frames; set it to false'),
     ([Example(WORDS, 'a'), Example(WORDS, 'b')], 'classification', {}, "data.tokenizer='char': the set consists of words; write 'word'"),
     ([Example('ab', ('a', 'b'))], 'tagging', dict(tokenizer='bpe'), "the set has a label for every character; write 'char'"),
-    (PAIRS, 'classification', dict(tokenizer='word', spelling=3), 'data.spelling=3: goes with rows without marks'),
-    (PAIRS, 'classification', dict(tokenizer='word', vectors='a.txt'), "data.vectors='a.txt': goes with rows without marks"),
+    (PAIRS, 'classification', dict(tokenizer='word', characters_per_word=3), 'data.characters_per_word=3: goes with rows without marks'),
+    (PAIRS, 'classification', dict(tokenizer='word', word_vectors='a.txt'), "data.word_vectors='a.txt': goes with rows without marks"),
     (PAIRS, 'classification', dict(max_length=7), 'data.max_length=7: rows with marks need 8 steps; set it higher'),
     ([Example('ab', ('a', 'b'))], 'tagging', dict(batching='pack'), "data.batching='pack': puts several sequences in a row, and marks"),
     ([Example('ab', 'x'), Example('', 'y')], 'classification', {}, '1 training sequence of no steps'),

@@ -16,8 +16,8 @@ from seqjax.errors import FieldError
 from seqjax.special_tokens import END
 from tests.tiny import tiny_config
 
-OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=300, shared=False, lowercase=False, max_length=0,
-               batching='bucket', shapes=3, batch_tokens=0)
+OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=300, shared_vocabulary=False, lowercase=False, max_length=0,
+               batching='bucket', num_buckets=3, batch_tokens=0)
 COUNTS = dict(train=50, validation=9, test=7)
 
 
@@ -175,7 +175,7 @@ def test_a_sample_is_a_batch_of_one_pair():
     assert str(made).startswith('50 train, 9 validation, 7 test pairs of 2 to 15 source and 2 to 15 target tokens in 3 + 3 ')
 
 
-@pytest.mark.parametrize('changed', [dict(), dict(tokenizer='bpe', shared=True), dict(tokenizer='word', lowercase=True)],
+@pytest.mark.parametrize('changed', [dict(), dict(tokenizer='bpe', shared_vocabulary=True), dict(tokenizer='word', lowercase=True)],
                          ids=str)
 def test_a_saved_encoding_gives_the_same_set(changed):
     made = load(**changed)
@@ -218,12 +218,12 @@ def test_a_config_loads_pairs_and_a_run_keeps_how(tmp_path):
     path = tmp_path / 'trees.tsv'
     path.write_text('source\ttarget\tsplit\n' + ''.join(
         f'{source}\t{target}\t{part}\n' for part in COUNTS for source, target in pairs(getattr(examples(), part))), 'utf-8')
-    config = tiny_config('reader', data=dict(source=f'file:{path}', shared=True, batch_tokens=60))
+    config = tiny_config('reader', data=dict(source=f'file:{path}', shared_vocabulary=True, batch_tokens=60))
     made = data.load(config.data, 'translation')
     assert [len(made.rows[part]) for part in COUNTS] == list(COUNTS.values()) and made.codec.shared
     assert list(zip(*made.texts('test'))) == pairs(examples().test)
     config.data.vocabulary = 7  # what a run began with counts
     assert data.load(config.data, 'translation', data.saved_codec(made.files().get)).facts()['sha256'] == made.facts()['sha256']
-    config.data.shared = False
-    with pytest.raises(FieldError, match='data.shared=False: the run that this one starts from has True; write that'):
+    config.data.shared_vocabulary = False
+    with pytest.raises(FieldError, match='data.shared_vocabulary=False: the run that this one starts from has True; write that'):
         data.load(config.data, 'translation', data.saved_codec(made.files().get))

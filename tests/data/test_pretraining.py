@@ -15,7 +15,7 @@ from tests.tiny import tiny_config, write_text
 
 B, T = 8, 24
 TASKS = [('masked_lm', {}), ('masked_lm', dict(next_sentence=True)), ('masked_lm', dict(documents='line')),
-         ('span_corruption', {}), ('span_corruption', dict(documents='line', masked=0.4))]
+         ('span_corruption', {}), ('span_corruption', dict(documents='line', mask_probability=0.4))]
 
 
 @pytest.fixture(scope='module')
@@ -107,7 +107,7 @@ def test_rows_never_have_more_steps_than_asked_for_and_hide_their_share(text):
                 assert batch['inputs'].shape[1] <= T and (batch['lengths'] <= batch['inputs'].shape[1]).all()
                 assert batch['inputs'].max() < made.for_model()['vocabulary'] and batch['targets'].max() < made.for_model()['vocabulary']
                 assert (batch['weights'].sum(axis=1) > 0).all() or tokenizer == 'word'
-    full = load(text, 'masked_lm', masked=0.3).training_batches(batch_size=B, seed=0)[0]
+    full = load(text, 'masked_lm', mask_probability=0.3).training_batches(batch_size=B, seed=0)[0]
     assert (full['weights'].sum(axis=1) == round(0.3 * (T - 2))).all()
 
 
@@ -216,6 +216,6 @@ def test_what_makes_no_rows_is_refused(tmp_path, content, changed, sentence):
 
 
 def test_more_spans_than_sentinels_are_refused(text):
-    config = tiny_config('reader', data=dict(source=f'file:{text}', sequence_length=400, masked=0.5, span_length=1.0))
+    config = tiny_config('reader', data=dict(source=f'file:{text}', sequence_length=400, mask_probability=0.5, span_length=1.0))
     with pytest.raises(FieldError, match='so long a row has more spans than the 100 sentinels of the vocabulary'):
         data.load(config.data, 'span_corruption')

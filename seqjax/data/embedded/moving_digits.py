@@ -1,4 +1,4 @@
-"""Clips of handwritten digits that drift over a canvas: frames [T, 256] of 16 x 16 pixels.
+"""Clips of handwritten digits that drift over a canvas of 16 x 16 pixels: frames [T, 256], or videos [T, 16, 16, 1].
 
     classification   one digit in the whole clip; which?
     tagging          one digit after another, each for several frames; which one is seen, frame by frame
@@ -8,6 +8,8 @@ hides a quarter of the canvas, the digit is partly outside now and then, and eve
 another shows. The images are the 8 x 8 digits that scikit-learn carries (Alpaydin & Kaynak 1998); no two parts have one in
 common.
 """
+
+import dataclasses
 
 import numpy as np
 
@@ -39,6 +41,14 @@ def moving_digit_examples(task, *, held_out, seed):
 
     parts = map(examples, three_parts(range(CLIPS), held_out), three_parts(chosen, held_out))
     return Examples(*parts, f'{CLIPS:,} clips of {FRAMES[0]} to {FRAMES[1]} frames made of {len(images):,} images')
+
+
+def moving_digit_videos(task, *, held_out, seed):
+    """The same clips as videos, uint8 [T, 16, 16, 1]."""
+    frames = moving_digit_examples(task, held_out=held_out, seed=seed)
+    pixels = lambda found: np.rint(found.inputs * 255).astype(np.uint8).reshape(-1, CANVAS, CANVAS, 1)
+    as_video = lambda part: [dataclasses.replace(found, inputs=pixels(found)) for found in part]
+    return Examples(*map(as_video, (frames.train, frames.validation, frames.test)), frames.report)
 
 
 def clip(rng, images, names, task):

@@ -2,9 +2,10 @@
 
     tsv, csv, jsonl    a record a line; an input column or two of them, a target column, perhaps a split column
     conll, conllu      a word a line: tagging
+    steps, series      tables of numbers: a row a time step, or a row a sequence
     fasta              'KEY=value' in the headers, or a second file with a label for every step
     folder             a file for every class, a sequence a line: classification
-    images             a folder of images for every class: classification, see `images.class_folders`
+    images, idx, npz, listed, tar    images: classification, regression and captions, see `images.sets`
     parallel           two files, line by line a text and its translation: see `read_parallel`
 
 Each is also read compressed, as .gz.
@@ -12,17 +13,26 @@ Each is also read compressed, as .gz.
 
 import collections
 import dataclasses
+import itertools
 import os
 import re
 import types
 
-from seqjax.data.images.class_folders import SUFFIXES, class_folders, read_class_folders
+import numpy as np
+
+from seqjax.data.images import sets
+from seqjax.data.images.class_folders import class_folders
+from seqjax.data.images.decoding import SUFFIXES
+from seqjax.data.images.idx import idx_files
+from seqjax.data.images.listed import LISTS
+from seqjax.data.images.tar_shards import shards
 from seqjax.data.readers.conll import read_conll, read_conllu
 from seqjax.data.readers.examples import SPLITS, Example, Examples
 from seqjax.data.readers.fasta import companions, read_fasta
 from seqjax.data.readers.folder import read_folder
 from seqjax.data.readers.json_lines import read_jsonl
 from seqjax.data.readers.lines import File, Malformed, check_encoding, plural, sound
+from seqjax.data.readers.numbers import read_series, read_steps
 from seqjax.data.readers.parallel_text import ParallelFiles, parallel_paths
 from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.tables import read_csv, read_tsv
@@ -45,6 +55,7 @@ class Format:
 _COLUMNS = 'input_column', 'target_column', 'split_column'
 _LABELS = 'class', 'number', 'labels'
 _ALL = (*_LABELS, 'pairs')
+_OF_IMAGES = 'class', 'number', 'captions'
 FORMATS = {
     'text': Format(None, ('.txt',), (), ()),
     'tsv': Format(read_tsv, ('.tsv', '.tab'), _ALL, _COLUMNS),
@@ -52,12 +63,19 @@ FORMATS = {
     'jsonl': Format(read_jsonl, ('.jsonl',), _ALL, _COLUMNS),
     'conll': Format(read_conll, ('.conll',), ('labels',), ('input_column', 'target_column')),
     'conllu': Format(read_conllu, ('.conllu',), ('labels',), ('input_column', 'target_column')),
+    'steps': Format(read_steps, (), (*_LABELS, 'series'), (*_COLUMNS, 'sequence_column')),
+    'series': Format(read_series, (), ('class', 'number'), ('target_column', 'split_column')),
     'fasta': Format(read_fasta, ('.fasta', '.fa'), _LABELS, ('target_column', 'split_column', 'label_file', 'mask_file')),
     'folder': Format(None, (), ('class',), ()),
-    'images': Format(None, (), ('class',), ('image_size',)),
+    'images': Format(None, (), ('class',), ('image_size', 'cache_images')),
+    'idx': Format(None, (), ('class', 'number'), ('image_size',)),
+    'npz': Format(None, ('.npz',), (*_OF_IMAGES, 'labels', 'series'), ('image_size', 'input_column', 'target_column', 'label_file')),
+    'listed': Format(None, (), _OF_IMAGES, ('image_size', 'cache_images', *_COLUMNS)),
+    'tar': Format(None, ('.tar',), _OF_IMAGES, ('image_size', 'cache_images', 'target_column')),
     'parallel': Format(None, (), ('pairs',), ()),
 }
-_FIELDS = (*_COLUMNS, 'label_file', 'mask_file', 'image_size')
+_DIRECTORIES = 'folder', 'images', 'idx', 'tar'
+_FIELDS = (*_COLUMNS, 'sequence_column', 'label_file', 'mask_file', 'image_size', 'cache_images')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +105,10 @@ def read_examples(path_pattern, task, options):
     if len(paths) > 1 and options.split_column:
         raise FieldError('data.split_column', options.split_column, 'the files are the parts already; leave it empty')
     formats = ['parallel' if parallel else _format(path, task, options) for path in paths]
-    if 'images' in formats:
-        return read_class_folders(paths, task, held_out=options.held_out, seed=options.split_seed,
-                                  size=options.image_size)
+    if formats[0] in sets.FORMATS:
+        if len({*formats}) > 1:
+            raise FieldError('data.source', f'file:{path_pattern}', f'has parts of several formats: {", ".join(formats)}')
+        return sets.read_images(paths, formats[0], task, options)
     beside = companions(options)
     rows, files, notes = [], [], []
     for path, name, part in zip(paths, formats, SPLITS):
@@ -105,11 +124,33 @@ def read_examples(path_pattern, task, options):
         raise FieldError('data.source', f'file:{path_pattern}', 'has texts in one file and lists of words in another')
     rows = _known_labels(path_pattern, rows, task)
     parts = {part: [row.example for row in rows if row.part == part] for part in SPLITS}
-    if not parts['validation']:
+    if not parts['validation'] and TASKS[task].data != 'series':
         notes.append(_hold_out(path_pattern, parts, task, options))
     counts = collections.Counter(row.file for row in rows)
     summaries = [file.summary(counts[file]) for file in files] + [companion.summary() for companion in beside]
-    return Examples(**parts, report='; '.join(summaries + notes))
+    return Examples(**parts, report='; '.join(summaries + notes), normalise=isinstance(rows[0].example.inputs, np.ndarray))
+
+
+def files_of(path_pattern, task, options):
+    """The paths of all files that `read_examples` reads at the start; none of images, which it does not.
+
+    None also where something is wrong with them, which `read_examples` will say.
+    """
+    try:
+        parallel = _is_parallel(path_pattern, task, options)
+        paths = itertools.chain(*parallel_paths(path_pattern)) if parallel else expand(path_pattern)
+        found = []
+        for path in map(os.path.expanduser, (*paths, options.label_file, options.mask_file)):
+            if os.path.isdir(path):
+                if options.format in sets.FORMATS or _of_directory(path) in sets.FORMATS:
+                    return []
+                found += [os.path.join(path, name) for name in sorted(os.listdir(path))]
+            elif path and _named(path, options, task) in sets.FORMATS:
+                return []
+            found += [path] if path else []
+    except (UserError, OSError):
+        return []
+    return found
 
 
 def read_sentences(path, options):
@@ -175,9 +216,16 @@ def _is_parallel(pattern, task, options):
                                       '{' in pattern and _named(pattern, options) in ('', 'text'))
 
 
-def _named(path, options):
-    """The format that the config or the suffix of a path names, or ''."""
-    return options.format or next((name for name, format in FORMATS.items() if _suffix(path) in format.suffixes), '')
+def _named(path, options, task=''):
+    """The format that the config or the suffix of a path names, or ''.
+
+    A table of captions names images, and one of series has a row a time step.
+    """
+    name = options.format or next((name for name, format in FORMATS.items() if _suffix(path) in format.suffixes), '')
+    kind = TASKS[task].takes() if task else ''
+    if kind == 'captions' and name in LISTS:
+        return 'listed'
+    return 'steps' if kind == 'series' and name in ('csv', 'tsv') else name
 
 
 def _suffix(path):
@@ -191,28 +239,36 @@ def _format(path, task, options):
         raise File(path, options.on_error).missing()
     directory = os.path.isdir(os.path.expanduser(path))
     carrying = ', '.join(name for name, format in FORMATS.items() if TASKS[task].takes() in format.kinds)
-    name = options.format or (_named(path, options) if not directory else 'images' if class_folders(path) else 'folder')
+    name = options.format or (_of_directory(path) if directory else _named(path, options, task))
     if options.format and options.format not in FORMATS:
         raise FieldError('data.format', options.format, suggestion(options.format, FORMATS))
     if not name:
         raise refuse(f'the suffix {_suffix(path)!r} belongs to no format; set config.data.format to one of: {carrying}')
-    if directory and name not in ('folder', 'images'):
+    if directory and name not in _DIRECTORIES:
         raise refuse('is a directory, and a file is needed')
-    if not directory and name in ('folder', 'images'):
+    if not directory and name in _DIRECTORIES and name != 'tar':
         raise refuse(f'is no directory, and the format {name} needs one')
+    if name == 'idx' and not idx_files(path):
+        raise refuse('has no idx files, train-images-idx3-ubyte and so on')
     if name == 'images' and not class_folders(path):
         raise refuse(f'has no folder with images ({", ".join(SUFFIXES)}); make one for every class')
     if TASKS[task].takes() not in FORMATS[name].kinds:
-        answers = 'translations' if TASKS[task].takes() == 'pairs' else f'labels for {task}'
+        nouns = dict(pairs='translations', captions='captions', series='series of numbers')
+        answers = nouns.get(TASKS[task].takes(), f'labels for {task}')
         raise refuse(f'the format {name} has no {answers}; those that have are: {carrying}'
                      + ('' if options.format or directory else '; name that of the file in config.data.format'))
     _check_fields(path, name, options)
-    if ',' in options.input_column and TASKS[task].target not in ('class', 'number'):
+    if ',' in options.input_column and name != 'steps' and TASKS[task].target not in ('class', 'number'):
         raise FieldError('data.input_column', options.input_column, 'two texts a row are for classification and regression, '
                          f'and the task is {task}; write one column')
     if name == 'fasta':
         _check_companions(path, task, options)
     return name
+
+
+def _of_directory(path):
+    """The format of a directory, by what is in it."""
+    return 'idx' if idx_files(path) else 'tar' if shards(path) else 'images' if class_folders(path) else 'folder'
 
 
 def _check_fields(path, name, options):
@@ -247,9 +303,15 @@ def _file(path, name, options, beside):
 
 def _rows(file, records, task, part):
     """Every record as an example, in the part that the file is, or in the one that the record names."""
+    features = None  # of a time step, where inputs are numbers
     for number, record in records:
         try:
             example = EXAMPLES[TASKS[task].takes()](sound(record))
+            if isinstance(example.inputs, np.ndarray):
+                features = features or example.inputs.shape[1]
+                if example.inputs.shape[1] != features:
+                    raise Malformed('has another number of features than the first sequence',
+                                    f'{example.inputs.shape[1]} and {features}')
             yield Row(example, part or record.part(), file, number)
         except Malformed as problem:
             file.refuse(number, problem)
@@ -260,7 +322,7 @@ def _known_labels(pattern, rows, task):
     given = {row.part for row in rows}
     if 'train' not in given:
         raise FieldError('data.source', f'file:{pattern}', f'has no training record, only: {", ".join(sorted(given))}')
-    if TASKS[task].takes() in ('number', 'pairs'):
+    if TASKS[task].takes() in ('number', 'pairs', 'series'):
         return rows
     labels_of = lambda row: set(row.example.target if TASKS[task].per_step else (row.example.target,)) - {None}
     known = set().union(*(labels_of(row) for row in rows if row.part == 'train'))

@@ -66,6 +66,11 @@ def _get(value, wanted, use):
     key = wanted or customary(value, use)
     if key is None:
         raise Malformed(f'has none of the keys {", ".join(CUSTOMARY[use])}', f'write config.data.{use}_column')
+    if key not in value and '.' in key:  # a key of an object within
+        outer, _, key = key.partition('.')
+        if not isinstance(value.get(outer), dict):
+            raise Malformed(f'has no object {outer!r}')
+        return _get(value[outer], key, use)
     if key not in value:
         raise Malformed(f'has no key {key!r}', suggestion(key, value))
     return value[key]

@@ -17,7 +17,7 @@ class Malformed(Exception):
 
     def __init__(self, reason, detail=''):
         super().__init__(f'{reason}: {detail}' if detail else reason)
-        self.reason = reason
+        self.reason, self.detail = reason, detail
 
 
 class File:

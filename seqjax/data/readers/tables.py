@@ -18,6 +18,14 @@ def read_csv(file, options):
     return _records(file, options, _csv_rows(file))
 
 
+def table_rows(file):
+    """(number, cells or Malformed) of every row of a table: a .csv, or else cells between tabs."""
+    if file.path.removesuffix('.gz').endswith('.csv'):
+        return _csv_rows(file)
+    return ((number, text if isinstance(text, Malformed) else text.split('\t'))
+            for number, text in file.lines() if not file.is_blank(text))
+
+
 def _records(file, options, rows):
     """(number, Record or Malformed) of every row after the header, where there is one."""
     columns = None

@@ -2,23 +2,31 @@
 
 import functools
 import importlib
+import pathlib
 import socket
 import urllib.parse
 import urllib.request
 
 import numpy as np
 
+from seqjax.data.images.tfds_images import TfdsImages
 from seqjax.data.readers.columns import named, two
 from seqjax.data.readers.examples import SPLITS, Example, Examples, TextPair
 from seqjax.data.readers.targets import LARGEST
 from seqjax.errors import FieldError, suggestion
 from seqjax.tasks import TASKS, taking
 
-_NOUNS = {'class': 'a label', 'number': 'a finite number', 'pairs': 'a translation'}  # by `Task.takes`
+_NOUNS = {'class': 'a label', 'number': 'a finite number', 'pairs': 'a translation', 'captions': 'a caption'}  # by `Task.takes`
+
+
+def tfds_files(name, directory):
+    """The paths of all files of a set, which is built if it is not there; none of a set of images, which is not read at the start."""
+    builder, _ = _open(name, directory)
+    return [] if _features(builder, 'image') else _files(builder)
 
 
 def tfds_texts(name, directory, wanted=''):
-    """({split: a function that reads its chunks}, where the set is) of the wanted or the only text feature of a set.
+    """({split: a function that reads its chunks}, the paths of all files) of the wanted or the only text feature of a set.
 
     The split is '' where it has no validation or test split: then that is still to be held out.
     """
@@ -31,11 +39,11 @@ def tfds_texts(name, directory, wanted=''):
 
     held_out = next((split for split in ('validation', 'test') if split in builder.info.splits), None)
     splits = dict(train='train', validation=held_out) if held_out else {'': 'train'}
-    return {ours: functools.partial(chunks, theirs) for ours, theirs in splits.items()}, builder.data_dir
+    return {ours: functools.partial(chunks, theirs) for ours, theirs in splits.items()}, _files(builder)
 
 
-def tfds_examples(name, directory, task, held_out, columns=('', '')):
-    """The text feature of a set with its class label, with its number where `task` is regression, or with its translation.
+def tfds_examples(name, directory, task, held_out, columns=('', ''), image_size=0):
+    """The text or image feature of a set with its class label, with its number where `task` is regression, with its translation or caption.
 
     held_out(examples) -> (training examples, validation examples), for a set that has no validation split.
     columns: the languages to translate from and into, as the set itself says where they are ''; for the other tasks the text
@@ -47,6 +55,11 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
         *others, last = map(repr, taking(*_NOUNS))
         raise FieldError('data.source', f'tfds:{name}',
                          f'sets of TFDS are read for {", ".join(others)} and {last}, not for {task!r}')
+    images = _features(builder, 'image')
+    if images and columns[0] not in _features(builder, 'text'):
+        return _of_images(name, builder, read, kind, held_out, columns, image_size)
+    if kind == 'captions':
+        raise FieldError('data.source', f'tfds:{name}', f'has no image feature, and the task is {task!r}')
     if kind == 'pairs':
         made = _translation(name, builder, read, columns)
     else:
@@ -64,13 +77,42 @@ def tfds_examples(name, directory, task, held_out, columns=('', '')):
                     + (f', {without:,} without {noun} left out' if without else ''))
 
 
-def _labelled(builder, texts, kind, target):
-    """A function: a record -> its Example, or None where it has no label."""
-    convert, has_label = {
+def _files(builder):
+    folder = pathlib.Path(builder.data_dir)
+    return sorted(folder.iterdir()) if folder.is_dir() else []  # it may be in a cloud
+
+
+def _of_images(name, builder, read, kind, held_out, columns, image_size):
+    """Images of a set with their labels, numbers or captions; one is decoded when it is asked for."""
+    from tensorflow_datasets import decode
+
+    image = _feature(name, builder, 'image', 'input_column', columns[0])
+    target = _feature(name, builder, 'text' if kind == 'captions' else kind, 'target_column', columns[1])
+    convert, has_label = _converting(builder, kind, target)
+    encoded = lambda split: read(split, decoders={image: decode.SkipDecoding()})
+    parts = {split: TfdsImages(f'tfds:{name}', split, encoded(split), image, target, convert, has_label, image_size)
+             if split in builder.info.splits else [] for split in SPLITS}
+    if not len(parts['train']):
+        raise FieldError('data.source', f'tfds:{name}', f'no record of its training split has {_NOUNS[kind]}')
+    count, without = (sum(of(part) for part in parts.values()) for of in (len, lambda part: getattr(part, 'without', 0)))
+    if not len(parts['validation']):
+        parts['train'], parts['validation'] = held_out(parts['train'])
+    return Examples(**parts, report=f'tfds:{name}: {count:,} images' + (f', {without:,} without {_NOUNS[kind]} left out' if without else ''))
+
+
+def _converting(builder, kind, target):
+    """(a label of a record -> a target, a record -> whether it has one)."""
+    return {
         'class': (getattr(builder.info.features[target], 'int2str', None),
                   lambda record: record[target] >= 0),  # GLUE keeps the labels of its test splits, and writes -1
         'number': (float, lambda record: abs(float(record[target])) <= LARGEST),  # False for nan, too
+        'captions': (lambda text: text.decode('utf-8'), lambda record: bool(record[target].strip())),
     }[kind]
+
+
+def _labelled(builder, texts, kind, target):
+    """A function: a record -> its Example, or None where it has no label."""
+    convert, has_label = _converting(builder, kind, target)
 
     def made(record):
         if not has_label(record):
@@ -120,8 +162,8 @@ def _open(name, directory):
             'or write the text to a file and use file:PATH') from error
     if 'train' not in builder.info.splits:
         raise FieldError('data.source', f'tfds:{name}', f'has no split train, only: {", ".join(builder.info.splits)}')
-    read = lambda split: tfds.data_source(name, data_dir=directory or None, split=split, download=False,
-                                          builder_kwargs=dict(file_format='array_record'))
+    read = lambda split, **options: tfds.data_source(name, data_dir=directory or None, split=split, download=False,
+                                                     builder_kwargs=dict(file_format='array_record'), **options)
     return builder, read
 
 
@@ -137,10 +179,11 @@ def _why_unknown(tfds, name, error):
 
 
 def _features(builder, kind):
-    """The features of a set that are texts, classes or numbers."""
+    """The features of a set that are texts, images, classes or numbers."""
     from tensorflow_datasets import features
 
     fits = {'text': lambda feature: isinstance(feature, features.Text),
+            'image': lambda feature: isinstance(feature, features.Image),
             'class': lambda feature: isinstance(feature, features.ClassLabel),
             'number': lambda feature: (isinstance(feature, features.Tensor) and feature.shape == ()
                                        and np.issubdtype(feature.np_dtype, np.floating))}

@@ -4,6 +4,7 @@
     text        one long text                                       tokens
     labelled    a text, words, two texts or frames, and a target    inputs, targets and weights of a row
     pairs       a source text and its target text                   the same, targets being tokens too
+    captions    an image and a caption                              the same, inputs being pixels
 
     token    0       1       2 ...
     is       <pad>   <unk>   more special tokens, then those of the tokenizer, then sentinels
@@ -22,6 +23,7 @@ import numpy as np
 from seqjax.data.text import tokenizers
 from seqjax.data.text.pretrained_tokenizer import PretrainedTokenizer
 
+FILE = 'codec.json'  # of a run
 NAMES = ('<pad>', '<unk>', '<s>', '</s>', '<mask>')  # of special tokens, in the order of `seqjax.special_tokens`
 
 

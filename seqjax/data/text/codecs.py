@@ -3,14 +3,15 @@
 from collections.abc import Callable
 import json
 
+from seqjax.data.series import SeriesCodec
 from seqjax.data.text import tokenizers
-from seqjax.data.text.codec import Codec, TextCodec
+from seqjax.data.text.caption_codec import CaptionCodec
+from seqjax.data.text.codec import FILE, Codec, TextCodec
 from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.data.text.pair_codec import PairCodec
 from seqjax.registry import Registry
 
-CODECS = Registry('codec', {cls.kind: cls for cls in (TextCodec, LabelledCodec, PairCodec)})
-FILE = 'codec.json'
+CODECS = Registry('codec', {cls.kind: cls for cls in (TextCodec, LabelledCodec, PairCodec, CaptionCodec, SeriesCodec)})
 FILES = (FILE, 'encoding.json', 'tokenizer.json')  # the last two: of runs that began before all kinds had one file
 
 

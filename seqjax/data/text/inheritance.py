@@ -3,7 +3,7 @@
 from seqjax.errors import FieldError, UserError
 from seqjax.tasks import TASKS
 
-READ_BY = {'text': ('text',), 'labelled': ('masked', 'labelled'), 'pairs': ('spans', 'pairs')}  # kind of codec: kinds of data
+READ_BY = {'text': ('text',), 'labelled': ('masked', 'labelled'), 'pairs': ('spans', 'pairs'), 'captions': ('captions',), 'series': ('series',)}  # kind of codec: kinds of data
 
 
 def inherited(codec, task):
@@ -13,6 +13,7 @@ def inherited(codec, task):
         labelled                        masked text, classes, numbers and labels: the same tokens and special tokens, and
                                         targets of its own, which are learned from its training part
         pairs                           missing spans and pairs: the same vocabularies, sentinels and tags included
+        captions                        captions: the same vocabulary
         text                            a language model: the same tokenizer
 
     It is for `data.load`, where the codec of the new run itself comes first. A UserError says what the other run was for,

@@ -7,12 +7,18 @@
 
 from collections.abc import Iterable
 import dataclasses
+import functools
+import json
+import random
 from typing import Any, Self
 
 import numpy as np
 
 from seqjax.data.batches.ragged import length_of
+from seqjax.data.images.decoding import pixels_of
 from seqjax.data.readers.examples import TextPair
+from seqjax.data.readers.lines import Malformed
+from seqjax.data.readers.numbers import frames_of
 from seqjax.data.source import targets_of
 from seqjax.data.text import tokenizers
 from seqjax.data.text.codec import NAMES, Codec, WithSpecialTokens, learn_tokenizer
@@ -31,6 +37,10 @@ class LabelledCodec(WithSpecialTokens, Codec):
     at most spelling_length of a word are seen. classes: their names. offset, scale: mean and standard deviation of numbers.
     table: pretrained vectors of the tokens [V, D], or None. marked: rows have special tokens around texts, see `data.marking`,
     and none has more than `longest` positions. pairs: a row has two texts.
+    mean, deviation: of every channel of images or feature of frames, by which inputs are normalised; () where they are not.
+    Frames are normalised here, pixels of 8 bits on the device (`tasks.images`). images_as: '', or how an image becomes a
+    sequence: 'rows', 'pixels' or 'permuted', by pixel_seed. shape: of an image [H, W, C], or () where inputs are something
+    else; image_size: that new ones are resized to, or 0. features: of a time step of frames.
     """
 
     kind = 'labelled'
@@ -45,6 +55,13 @@ class LabelledCodec(WithSpecialTokens, Codec):
     marked: bool = False
     pairs: bool = False
     longest: int = 0
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    images_as: str = ''
+    pixel_seed: int = 0
+    shape: tuple[int, ...] = ()
+    image_size: int = 0
+    features: int = 0
 
     @property
     def special(self) -> tuple[str, ...]:
@@ -83,7 +100,7 @@ class LabelledCodec(WithSpecialTokens, Codec):
         """A text, words, frames, an image or two texts -> tokens [T], frames [T, D], an image [H, W, C], or dict(words=[T],
         characters=[T, C])."""
         if self.tokenizer is None:
-            return np.asarray(sequence, np.float32)
+            return self._numbers(np.asarray(sequence))
         if self.marked:
             texts = (sequence.first, sequence.second) if self.pairs else (sequence,)
             return marked(*map(self.tokens, texts), marks=self.marks)
@@ -108,10 +125,10 @@ class LabelledCodec(WithSpecialTokens, Codec):
         """dict(inputs, targets, weights) of one example: a target of its own for every step, or one for all."""
         inputs = self.inputs(example.inputs)
         if self._task.target == 'number':
-            return dict(inputs=inputs, targets=np.float32(example.target), weights=np.float32(1))
+            return dict(inputs=inputs, targets=np.float32(example.target), weights=np.float32(example.weight))
         number = {name: i for i, name in enumerate(self.classes)}
         if self._task.target == 'class':
-            return dict(inputs=inputs, targets=np.int32(number[example.target]), weights=np.float32(1))
+            return dict(inputs=inputs, targets=np.int32(number[example.target]), weights=np.float32(example.weight))
         steps = length_of(dict(inputs=inputs))
         targets, weights, places = np.zeros(steps, np.int32), np.zeros(steps, np.float32), self.places(example.inputs)
         targets[places] = [number.get(label, 0) for label in example.target]
@@ -119,7 +136,15 @@ class LabelledCodec(WithSpecialTokens, Codec):
         return dict(inputs=inputs, targets=targets, weights=weights)
 
     def sequence(self, line, words=False):
-        """(the text, words or two texts that a line has, None), or (None, why it has none). words: where they are read."""
+        """(the text, words or two texts that a line has, None), or (None, why it has none). words: where they are read.
+
+        Where inputs are images, the line is the path of one; where they are frames, it has them as lists of JSON.
+        """
+        if self.tokenizer is None:
+            try:
+                return (self._image(line) if self.shape else self._frames(line)), None
+            except Malformed as problem:
+                return None, str(problem)
         if self.pairs:
             first, tab, second = line.partition('\t')
             if not tab:
@@ -153,13 +178,14 @@ class LabelledCodec(WithSpecialTokens, Codec):
 
     def for_task(self):
         """What the data decides about a task."""
-        return dict(classes=self.classes, offset=self.offset, scale=self.scale)
+        normal = dict(mean=self.mean, deviation=self.deviation) if self.mean else {}
+        return dict(classes=self.classes, offset=self.offset, scale=self.scale, **normal)
 
     def as_options(self):
         """{field of `config.data`: value}: what a run that reads like this says of it."""
         symbols = dict(lowercase=self.tokenizer.lowercase) if self._own else {}
-        return dict(tokenizer=tokenizers.name_of(self.tokenizer), marked=self.marked, spelling=self.spelling_length,
-                    **symbols, **(dict(vectors='') if self.table is None else {})) if self.tokenizer else {}
+        return dict(tokenizer=tokenizers.name_of(self.tokenizer), special_tokens=self.marked, characters_per_word=self.spelling_length,
+                    **symbols, **(dict(word_vectors='') if self.table is None else {})) if self.tokenizer else {}
 
     def without_answers(self) -> Self:
         return dataclasses.replace(self, task='', classes=())
@@ -175,12 +201,44 @@ class LabelledCodec(WithSpecialTokens, Codec):
         fields = {name: state[name] for name in (field.name for field in dataclasses.fields(cls)) if name in state}
         for name in ('tokenizer', 'spelling'):
             fields[name] = state[name] and tokenizers.loads(state[name])
+        fields.update({name: tuple(fields.get(name, ())) for name in ('mean', 'deviation', 'shape')})
         table = state['table'] and np.zeros(state['table'], np.float32)
         return cls(**{**fields, 'table': table, 'classes': tuple(state['classes'])})
 
     @property
     def _task(self):
         return TASKS[self.task]
+
+    def _numbers(self, inputs):
+        """Frames normalised; pixels as they are, or as a sequence."""
+        if inputs.dtype != np.uint8 or inputs.ndim < 3:
+            inputs = inputs.astype(np.float32)
+        if inputs.ndim == 3 and self.images_as:
+            H, W, C = inputs.shape
+            inputs = inputs.reshape((H, W * C) if self.images_as == 'rows' else (H * W, C))
+            inputs = inputs[_pixel_order(self.pixel_seed, H * W)] if self.images_as == 'permuted' else inputs
+        if inputs.ndim == 2 and inputs.dtype != np.uint8 and self.mean:
+            return (inputs - np.float32(self.mean)) / np.float32(self.deviation)
+        return inputs
+
+    def _image(self, path):
+        pixels = pixels_of(path, self.image_size, self.shape[-1])
+        if pixels.shape != self.shape:
+            shown = [' x '.join(map(str, shape[:2])) for shape in (pixels.shape, self.shape)]
+            raise Malformed('has another size than the images of the run', f'{shown[0]} pixels, and they have {shown[1]}')
+        return pixels
+
+    def _frames(self, line):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise Malformed('is no JSON') from None
+        if not isinstance(value, list) or not value:
+            raise Malformed('is no list of numbers')
+        frames = frames_of(value)
+        if frames.shape[1] != self.features:
+            raise Malformed('has another number of features than the run', f'{frames.shape[1]} and {self.features}')
+        return frames
 
     def _parts(self, sequence):
         """What is tokenized by itself: words in pieces one by one, each with the blank before it; all of anything else."""
@@ -196,10 +254,10 @@ def learn(task, examples, options):
     if not isinstance(examples[0].inputs, np.ndarray):
         sequences = [text for example in examples for text in _texts(example.inputs)]
         tokenizer = learn_tokenizer(options, sequences, lowercase=options.lowercase)
-    if options.spelling:
+    if options.characters_per_word:
         spelling = tokenizers.symbols('char', [word for words in sequences for word in _words(words)], 0)
-    table = load_word_vectors(options.vectors, tokenizer.symbols)[0] if options.vectors else None
-    return with_answers(LabelledCodec('', tokenizer, spelling, options.spelling, table=table, marked=options.marked), task,
+    table = load_word_vectors(options.word_vectors, tokenizer.symbols)[0] if options.word_vectors else None
+    return with_answers(LabelledCodec('', tokenizer, spelling, options.characters_per_word, table=table, marked=options.special_tokens), task,
                         examples, options)
 
 
@@ -228,9 +286,15 @@ def with_vectors(saved, options):
 
     A run that inherits them does, and needs no file.
     """
-    if saved.table is None or not options.vectors:
+    if saved.table is None or not options.word_vectors:
         return saved
-    return dataclasses.replace(saved, table=load_word_vectors(options.vectors, saved.tokenizer.symbols)[0])
+    return dataclasses.replace(saved, table=load_word_vectors(options.word_vectors, saved.tokenizer.symbols)[0])
+
+
+@functools.cache
+def _pixel_order(seed, count):
+    draw = random.Random(seed).random  # its numbers are the same in every version of Python
+    return np.array(sorted(range(count), key=[draw() for _ in range(count)].__getitem__))
 
 
 def _texts(sequence):
@@ -246,21 +310,21 @@ def _words(sequence):
 def _check_sequences(task, sequence, options):
     """Sequences of this kind must be ones that the options can read. sequence: one of them."""
     kind, frames = options.tokenizer, isinstance(sequence, np.ndarray)
-    if options.marked and frames:
-        raise FieldError('data.marked', True, 'puts marks around texts, and the set has frames; set it to false')
-    if isinstance(sequence, TextPair) and not options.marked:
-        raise FieldError('data.marked', False, 'the set has two texts a row, which marks keep apart; set it to true')
-    in_pieces = options.marked and kind in ('byte', 'bpe', 'unigram', 'pretrained')
+    if options.special_tokens and frames:
+        raise FieldError('data.special_tokens', True, 'puts marks around texts, and the set has frames; set it to false')
+    if isinstance(sequence, TextPair) and not options.special_tokens:
+        raise FieldError('data.special_tokens', False, 'the set has two texts a row, which marks keep apart; set it to true')
+    in_pieces = options.special_tokens and kind in ('byte', 'bpe', 'unigram', 'pretrained')
     if isinstance(sequence, tuple) and kind != 'word' and not in_pieces:
         raise FieldError('data.tokenizer', kind, "the set consists of words; write 'word'")
     if TASKS[task].per_step and isinstance(sequence, str) and kind != 'char':
         raise FieldError('data.tokenizer', kind, "the set has a label for every character; write 'char'")
-    if options.vectors and kind != 'word':
-        raise FieldError('data.vectors', options.vectors, f"are of words, and data.tokenizer={kind!r}; write 'word'")
-    if options.spelling and (kind != 'word' or frames):
-        raise FieldError('data.spelling', options.spelling, "needs words; set it to 0, or data.tokenizer to 'word'")
-    for field in ('vectors', 'spelling'):
+    if options.word_vectors and kind != 'word':
+        raise FieldError('data.word_vectors', options.word_vectors, f"are of words, and data.tokenizer={kind!r}; write 'word'")
+    if options.characters_per_word and (kind != 'word' or frames):
+        raise FieldError('data.characters_per_word', options.characters_per_word, "needs words; set it to 0, or data.tokenizer to 'word'")
+    for field in ('word_vectors', 'characters_per_word'):
         value = getattr(options, field)
-        if value and options.marked:
-            raise FieldError(f'data.{field}', value, 'goes with rows without marks, and data.marked=True; set it to '
+        if value and options.special_tokens:
+            raise FieldError(f'data.{field}', value, 'goes with rows without marks, and data.special_tokens=True; set it to '
                              f'{type(value)()!r}')

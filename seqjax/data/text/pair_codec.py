@@ -145,13 +145,17 @@ class PairCodec(Codec):
         targets = self.target(example.target)
         return dict(inputs=self.source(example.inputs), targets=targets, weights=np.ones(len(targets), np.float32))
 
+    def limits(self, limits: Any) -> Any:
+        """`decode.Limits` of answers, as the codec knows them."""
+        return limits
+
     def for_model(self):
         """What the data decides about a model."""
         return dict(vocabulary=self.source_side.size, target_vocabulary=self.target_side.size, shared=self.shared)
 
     def as_options(self):
         """{field of `config.data`: value}: what a run that reads like this says of it."""
-        return dict(tokenizer=tokenizers.name_of(self.source_side.tokenizer), shared=self.shared, lowercase=self.lowercase)
+        return dict(tokenizer=tokenizers.name_of(self.source_side.tokenizer), shared_vocabulary=self.shared, lowercase=self.lowercase)
 
     def state(self) -> dict[str, Any]:
         target = None if self.shared else tokenizers.dumps(self.target_side.tokenizer)
@@ -167,19 +171,17 @@ class PairCodec(Codec):
 
 def learn_pairs(examples, options):
     """The codec that training pairs give; options: `config.data`. Tags are learned where every source begins with one."""
-    kind, lowercase = options.tokenizer, options.lowercase
-    if kind not in tokenizers.KINDS:
-        raise FieldError('data.tokenizer', kind, f'no such tokenizer; {suggestion(kind, tokenizers.KINDS)}')
+    lowercase = options.lowercase
     sources, targets = ([text.lower() if lowercase else text for text in texts]
                         for texts in zip(*((example.inputs, example.target) for example in examples)))
     tags = {cut_tag(text)[0] for text in sources}
     tags = () if None in tags else tuple(sorted(tags))
     if tags:
         sources = [cut_tag(text)[1] for text in sources]
-    if options.shared:
-        both = Vocabulary(_tokenizer(sources + targets, options), tags)
+    if options.shared_vocabulary:
+        both = learn_side(sources + targets, options, tags)
         return PairCodec(both, both, lowercase)
-    return PairCodec(Vocabulary(_tokenizer(sources, options), tags), Vocabulary(_tokenizer(targets, options)), lowercase)
+    return PairCodec(learn_side(sources, options, tags), learn_side(targets, options), lowercase)
 
 
 def cut_tag(text):
@@ -188,10 +190,12 @@ def cut_tag(text):
     return (found[1], text[found.end():]) if found else (None, text)
 
 
-def _tokenizer(texts, options):
-    """Pieces are learned with the blank before the first word, with which every text is read."""
+def learn_side(texts, options, tags=()):
+    """The vocabulary of texts. Pieces are learned with the blank before the first word, with which every text is read."""
+    if options.tokenizer not in tokenizers.KINDS:
+        raise FieldError('data.tokenizer', options.tokenizer, f'no such tokenizer; {suggestion(options.tokenizer, tokenizers.KINDS)}')
     pieces = options.tokenizer not in ('char', 'word')
-    return learn_tokenizer(options, [f' {text}' for text in texts] if pieces else texts)
+    return Vocabulary(learn_tokenizer(options, [f' {text}' for text in texts] if pieces else texts), tags)
 
 
 def _ended(tokens, tag=()):

@@ -15,20 +15,18 @@ import hashlib
 import itertools
 import os
 import pathlib
-import time
 from typing import Any
 import zlib
 
+from seqjax.data.cache import manifest, remembered
 from seqjax.data.readers.examples import SPLITS, Text
 from seqjax.data.readers.files import expand
 from seqjax.data.readers.lines import check_encoding
 from seqjax.data.readers.tfds import tfds_texts
 from seqjax.data.sources import OF_TEXT, SOURCES, names_of
-from seqjax.data.text.cache import remembered
 from seqjax.errors import FieldError
 
-CHUNK = 1 << 20   # bytes that are read at once
-SETTLED = 2.0     # seconds after which a file that is written again has another time, on any file system
+CHUNK = 1 << 20  # bytes that are read at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,21 +91,22 @@ def open_text(source: str, *, held_out: float = 0.1, directory: str = '', column
         if isinstance(made, TextSource):
             return made
         whole = dataclasses.asdict(made) if isinstance(made, Text) else {'': made}
-        streams, manifest = {split: functools.partial(_chunks, text) for split, text in whole.items()}, None
+        streams, known = {split: functools.partial(_chunks, text) for split, text in whole.items()}, None
     elif kind == 'file' and name:
         check_encoding(encoding)
         paths = [pathlib.Path(path).expanduser() for path in expand(name)]
         read = [functools.partial(_file_text, source, path, encoding) for path in paths]
         streams = dict(zip(SPLITS, read)) if len(read) > 1 else {'': read[0]}
-        manifest = _manifest(paths) and [encoding, *_manifest(paths)]
+        files = manifest(paths)
+        known = files and [encoding, *files]
     elif kind == 'tfds' and name:
-        streams, folder = tfds_texts(name, directory, column)
-        manifest = _manifest(sorted(pathlib.Path(folder).iterdir()))
-        manifest = manifest and [name, column, *manifest]
+        streams, paths = tfds_texts(name, directory, column)
+        files = manifest(paths)
+        known = files and [name, column, *files]
     else:
         raise FieldError('data.source', source, "write 'python', 'file:PATH' or 'tfds:NAME', or name an embedded set: "
                          f'{names_of(*OF_TEXT)}')
-    return TextSource(source, streams, manifest, held_out)
+    return TextSource(source, streams, known, held_out)
 
 
 def load_text(source: str, **options: Any) -> Text:
@@ -126,17 +125,6 @@ def _between(chunks, begin, end):
             yield part
         if end is not None and place >= end:
             break
-
-
-def _manifest(paths):
-    """[path, size, times] of every file; None where one is not there, or was written just now and may be again."""
-    try:
-        found = [(str(path.resolve()), path.stat()) for path in paths]
-    except OSError:
-        return None
-    if any(time.time() - stat.st_mtime < SETTLED for _, stat in found):
-        return None
-    return [[path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for path, stat in found]
 
 
 def _chunks(text):

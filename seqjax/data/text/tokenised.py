@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from seqjax.data.cache import remembered
+from seqjax.data.mapped import Tokens, Writer
 from seqjax.data.text import tokenizers
-from seqjax.data.text.cache import Tokens, Writer, remembered
 from seqjax.data.text.next_sentence import sentences
 from seqjax.data.text.sources import TextSource
 from seqjax.special_tokens import UNKNOWN

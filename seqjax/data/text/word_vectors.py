@@ -17,7 +17,7 @@ def load_word_vectors(path, words):
     words only the number of columns is checked. A word takes the vector of its own spelling, else of its lower case. What
     has neither gets a random vector, with the standard deviation of the numbers that were found; padding gets zeros.
     """
-    file = File(path, 'stop', 'data.vectors')
+    file = File(path, 'stop', 'data.word_vectors')
     vectors, lines = _read(file, {spelling for word in words[1:] for spelling in _spellings(word)})
     names = [None, *(next((s for s in _spellings(word) if s in vectors), None) for word in words[1:])]
     found = np.array([name is not None for name in names])

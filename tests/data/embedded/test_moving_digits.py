@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from seqjax.data.embedded import moving_digits
-from seqjax.data.embedded.moving_digits import moving_digit_examples
+from seqjax.data.embedded.moving_digits import moving_digit_examples, moving_digit_videos
 
 TASKS = ['classification', 'tagging']
 DIGITS = load_digits()
@@ -119,3 +119,13 @@ def test_a_clip_depends_on_the_seed_and_its_number_alone(task, monkeypatch):
     assert [len(frames) for frames, _ in first] != [len(frames) for frames, _ in other]  # not the images alone
     monkeypatch.setattr(moving_digits, 'CLIPS', 600)
     assert clips()[:243] == first  # more clips change none
+
+
+@pytest.mark.parametrize('task', TASKS)
+def test_videos_are_the_same_clips_in_256_levels(task):
+    frames, videos = (make(task, held_out=0.2, seed=0) for make in (moving_digit_examples, moving_digit_videos))
+    for ours, clips in zip(parts(videos), parts(frames)):
+        assert len(ours) == len(clips)
+        for video, found in zip(ours, clips):
+            assert video.inputs.dtype == np.uint8 and video.inputs.shape == (len(found.inputs), 16, 16, 1) and video.target == found.target
+            np.testing.assert_allclose(video.inputs.reshape(found.inputs.shape) / 255, found.inputs, atol=0.5 / 255 + 1e-6)

@@ -77,7 +77,7 @@ def test_the_seed_mixes_and_deals_out(made):
 
 
 def test_counting_words_does_not_help(made):
-    options = tiny_config('reader', data=dict(source='python_docs', tokenizer='word', marked=True, vocabulary=4000)).data
+    options = tiny_config('reader', data=dict(source='python_docs', tokenizer='word', special_tokens=True, vocabulary=4000)).data
     rows = load_labelled(made, 'classification', options).rows
     scores = baseline_scores('class', rows)
     assert scores['eval/majority_accuracy'] == scores['test/majority_accuracy'] == 0.5
@@ -87,7 +87,7 @@ def test_counting_words_does_not_help(made):
 def test_two_texts_need_marks():
     config = tiny_config('reader', data=dict(source='python_docs'))
     assert data.default_task('python_docs') == 'classification'
-    with pytest.raises(FieldError, match='data.marked=False: the set has two texts a row, which marks keep apart; set it to true'):
+    with pytest.raises(FieldError, match='data.special_tokens=False: the set has two texts a row, which marks keep apart; set it to true'):
         data.load(config.data, 'classification')
 
 

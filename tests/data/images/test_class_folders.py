@@ -8,7 +8,7 @@ from PIL import Image
 import pytest
 
 from seqjax import data, models
-from seqjax.data.images import class_folders
+from seqjax.data.images import lazy, sets
 from seqjax.data.labelled import load_labelled
 from seqjax.data.options import DataOptions
 from seqjax.errors import FieldError, UserError
@@ -40,7 +40,8 @@ def folder(tmp_path):
 
 
 def keys(batch):
-    return sorted(zip(map(bytes, np.rint(batch['inputs'] * 255).astype(np.uint8)), batch['targets'].tolist(), batch['weights'].tolist()))
+    assert batch['inputs'].dtype == np.uint8
+    return sorted(zip(map(bytes, batch['inputs']), batch['targets'].tolist(), batch['weights'].tolist()))
 
 
 def test_every_image_is_trained_on_once_an_epoch_and_measured_once(folder):
@@ -62,8 +63,8 @@ def test_every_image_is_trained_on_once_an_epoch_and_measured_once(folder):
 
 
 def test_of_a_folder_only_what_a_batch_needs_is_opened(folder, monkeypatch):
-    opened, decoded = [], class_folders.decoded
-    monkeypatch.setattr(class_folders, 'decoded', lambda path, *rest: opened.append(path) or decoded(path, *rest))
+    opened, decoded = [], lazy.pixels_of
+    monkeypatch.setattr(lazy, 'pixels_of', lambda path, *rest: opened.append(path) or decoded(path, *rest))
     found = data.load(options_of(folder[0]), 'classification')
     found.facts(), found.sample(), found.for_model(), found.for_task(), str(found), found.steps, found.shapes, found.files()
     assert len(set(opened)) == 1 and len(opened) < 10  # the first image alone
@@ -86,12 +87,12 @@ def flipped(example, rng):
 
 
 def noisy(example, rng):
-    return dataclasses.replace(example, inputs=example.inputs + rng.normal(size=example.inputs.shape).astype(np.float32))
+    return dataclasses.replace(example, inputs=example.inputs / np.float32(255) + rng.normal(size=example.inputs.shape).astype(np.float32))
 
 
 def test_transforms_are_functions_of_seed_and_step_and_leave_the_evaluation_alone(folder):
     options = whole(DataOptions, options_of(folder[0]))
-    examples = data.read_class_folders([str(folder[0])], 'classification', held_out=0.2, seed=0)
+    examples = sets.read_images([str(folder[0])], 'images', 'classification', options)
     plain = load_labelled(examples, 'classification', options)
     made = load_labelled(dataclasses.replace(examples, transforms=(flipped, noisy)), 'classification', options)
     one, same, other = (made.training_batches(batch_size=B, seed=seed) for seed in (3, 3, 4))
@@ -99,7 +100,7 @@ def test_transforms_are_functions_of_seed_and_step_and_leave_the_evaluation_alon
     for step in (11, 0, 5):  # in any order
         np.testing.assert_array_equal(one[step]['inputs'], same[step]['inputs'])
         np.testing.assert_array_equal(one[step]['targets'], before[step]['targets'])
-        assert np.abs(one[step]['inputs'] - before[step]['inputs']).min() > 0 < np.abs(one[step]['inputs'] - other[step]['inputs']).min()
+        assert np.abs(one[step]['inputs'] - before[step]['inputs'] / 255).min() > 0 < np.abs(one[step]['inputs'] - other[step]['inputs']).min()
     in_threads = data.prefetched(one, 2)
     for step in range(2, 30):
         np.testing.assert_array_equal(next(in_threads)['inputs'], one[step]['inputs'])
@@ -130,9 +131,9 @@ def test_kinds_of_files(tmp_path, mode, suffix, C):
     made = write_images(tmp_path / 'set', mode=mode, suffix=suffix)
     source = data.ClassFolders(tmp_path / 'set')
     example = source[len(made['cat'])]
-    assert example.inputs.shape == (H, W, C) and example.target == 'dog' and example.inputs.dtype == np.float32
+    assert example.inputs.shape == (H, W, C) and example.target == 'dog' and example.inputs.dtype == np.uint8
     if suffix == '.png':
-        np.testing.assert_array_equal(example.inputs, (made['dog'][0].reshape(H, W, C) / np.float32(255)).astype(np.float32))
+        np.testing.assert_array_equal(example.inputs, made['dog'][0].reshape(H, W, C))
     found = data.load(options_of(tmp_path / 'set', image_size=7), 'classification')
     assert found.training_batches(batch_size=2, seed=0)[0]['inputs'].shape == (2, 7, 7, C)
     again = data.ClassFolders(tmp_path / 'set', size=8)
@@ -158,20 +159,21 @@ def test_a_few_training_images_are_drawn_without_opening_others(folder):
     found = data.load(options_of(folder[0], train_examples=6), 'classification')
     batch = found.training_batches(batch_size=6, seed=0)[0]
     assert len(found.rows['train']) == 6 and len(set(keys(batch))) == 6
-    assert found.report == f'{folder[0]}: 20 images; 2 of them held out; 6 of 18 training sequences'
+    assert found.report == 'images: 20 images; 2 of 20 training records held out; 6 of 18 training sequences'
 
 
 def test_what_is_wrong_with_images_is_said_with_their_path(tmp_path):
     write_images(tmp_path / 'set')
     Image.new('L', (W + 1, H)).save(tmp_path / 'set' / 'dog' / '003.png')
     path = tmp_path / 'set' / 'dog' / '003.png'
-    with pytest.raises(UserError, match=f'{path}: has 5 x 5 x 1 pixels and channels, and .*000.png has 5 x 4 x 1; set config.data.image_size'):
-        data.ClassFolders(tmp_path / 'set')[16]
+    with pytest.raises(UserError, match=f'{path}: has another size than the first image: 5 x 5 pixels, and .*000.png has 5 x 4: set config.data.image_size'):
+        data.ClassFolders(tmp_path / 'set')
     path.write_bytes(b'no image')
     with pytest.raises(UserError, match=f'{path}: is no image that can be read'):
-        data.ClassFolders(tmp_path / 'set')[16]
+        data.ClassFolders(tmp_path / 'set')
+    path.unlink()
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(FieldError, match=r'has no folder with images \(.png, .jpg, .jpeg\); make one for every class'):
+    with pytest.raises(FieldError, match=r'has no folder with images \(.png, .jpg, .jpeg, .webp\); make one for every class'):
         data.load(options_of(tmp_path / 'empty', format='images'), 'classification')
     with pytest.raises(FieldError, match='the format images has no labels for regression'):
         data.load(options_of(tmp_path / 'set'), 'regression')

@@ -15,7 +15,7 @@ from seqjax.errors import FieldError
 FIX = '; fix it, or set config.data.on_error=skip'
 FIRST = '; fix it: without the first row the columns are not known'
 AGAIN = 'copy the file again'
-FORMATS = 'tsv, csv, jsonl, fasta, folder, images'
+FORMATS = 'tsv, csv, jsonl, steps, series, fasta, folder, images, idx, npz, listed, tar'
 GOOD = b'good film\tpos\nbad film\tneg\nfine\tpos\npoor\tneg\n'
 READ = [('good film', 'pos'), ('bad film', 'neg'), ('fine', 'pos'), ('poor', 'neg')]
 ZIPPED = gzip.compress(b''.join(b'%d\t%d\n' % (i * 7919 % 1000, i % 2) for i in range(300)), mtime=0)
@@ -28,7 +28,7 @@ BARK = b'2\tbark\tbark\tVERB\t_\t_\t1\tx\t_\t_\n'
 def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
-        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', image_size=0, held_out=0.3,
+        format='', input_column='', target_column='', split_column='', sequence_column='', label_file='', mask_file='', image_size=0, cache_images=False, held_out=0.3,
         on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 
@@ -221,7 +221,7 @@ def test_labels_that_do_not_fit_their_sequences_are_refused(sequences, labels, m
      "data.source='file:@/sub': has a.txt and a.txt.gz; leave one"),
     ('sub', {'sub/a.txt': b'x\n'}, 'tagging', {},
      "data.source='file:@/sub': the format folder has no labels for tagging; those that have are: tsv, csv, jsonl, conll, "
-     'conllu, fasta'),
+     'conllu, steps, fasta, npz'),
     ('{a}.tsv', {}, 'classification', {},
      "data.source='file:@/{a}.tsv': has 1 alternative in braces; write two (train, validation) or three (train, validation, "
      'test)'),

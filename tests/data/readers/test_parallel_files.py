@@ -21,7 +21,7 @@ READ = [('ein Hund', 'a dog'), ('zwei Männer', 'two men'), ('  drei  Bäume �
 def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
-        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', image_size=0, held_out=0.3,
+        format='', input_column='', target_column='', split_column='', sequence_column='', label_file='', mask_file='', image_size=0, cache_images=False, held_out=0.3,
         on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 
@@ -109,8 +109,8 @@ def test_multi30k_is_read_and_comes_back():
     assert [len(part) for part in (found.train, found.validation, found.test)] == [29_000, 1_014, 1_000]
     assert pairs(found.test)[0] == ('Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt.',
                                     'A man in an orange hat starring at something.')
-    made = load_pairs(found, types.SimpleNamespace(source='multi30k', tokenizer='bpe', vocabulary=4000, shared=True,
-                                                   lowercase=False, max_length=0, batching='bucket', shapes=4,
+    made = load_pairs(found, types.SimpleNamespace(source='multi30k', tokenizer='bpe', vocabulary=4000, shared_vocabulary=True,
+                                                   lowercase=False, max_length=0, batching='bucket', num_buckets=4,
                                                    batch_tokens=4096))
     for split in ('validation', 'test'):
         assert [made.codec.text(row['targets']) for row in made.rows[split]] == made.texts(split)[1]

@@ -17,7 +17,7 @@ WORDS = ('one', 'zwölf', '🙂', 'a,b', '"quoted"', "d'or", 'x=y', '>', '#', '�
 def options(**changes):
     """`config.data`, as far as a reader looks at it."""
     return types.SimpleNamespace(**{**dict(
-        format='', input_column='', target_column='', split_column='', label_file='', mask_file='', image_size=0, held_out=0.25,
+        format='', input_column='', target_column='', split_column='', sequence_column='', label_file='', mask_file='', image_size=0, cache_images=False, held_out=0.25,
         on_error='stop', split_seed=0, encoding='utf-8'), **changes})
 
 
@@ -103,7 +103,7 @@ def test_what_is_written_is_read(name, task, written, suffix, tmp_path):
 
 
 def test_every_format_that_carries_labels_is_tried():
-    assert FORMATS.keys() - {'text', 'folder', 'images', 'parallel'} == {'tsv', 'csv', 'jsonl', 'fasta', 'conll', 'conllu'}
+    assert FORMATS.keys() - {'text', 'folder', 'images', 'idx', 'npz', 'listed', 'tar', 'parallel'} == {'tsv', 'csv', 'jsonl', 'steps', 'series', 'fasta', 'conll', 'conllu'}
 
 
 def test_a_folder_has_a_class_in_every_file(tmp_path):

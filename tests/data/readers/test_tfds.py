@@ -1,14 +1,18 @@
 """Sets of TFDS that are built and read without TensorFlow: their text, their text and its labels, or translations."""
 
 import functools
+import os
 import socket
 import sys
+import time
 import urllib.request
 
+import jax
 import numpy as np
 import pytest
 
 from seqjax import data
+from seqjax.data import loading
 from seqjax.data.readers import tfds
 from seqjax.data.readers.splits import hold_out
 from seqjax.errors import FieldError
@@ -252,7 +256,7 @@ def test_a_tfds_set_that_cannot_be_used_says_what_to_do(sets, name, reason, tmp_
     ('plain', 'regression', 'needs exactly one number feature, and the set has []'),  # a whole number is no target
     ('opinions', 'regression', 'needs exactly one number feature, and the set has []'),
     ('measured', 'classification', 'needs exactly one class feature, and the set has []'),
-    ('opinions', 'tagging', "sets of TFDS are read for 'classification', 'regression' and 'translation', not for "),
+    ('opinions', 'tagging', "sets of TFDS are read for 'classification', 'regression', 'translation', "),
     ('unlabelled', 'classification', 'no record of its training split has a label'),
     ('untrained', 'classification', 'has no split train, only: test'),
     ('plain', 'translation', "needs a text and its translation, and the texts are ['text']"),
@@ -262,6 +266,20 @@ def test_labels_that_a_set_does_not_have_are_refused(sets, name, task, reason, t
     with pytest.raises(FieldError) as caught:
         load(sets[name], task, tmp_path)
     assert str(caught.value).startswith(f"data.source='tfds:{sets[name]}': {reason}")
+
+
+def test_a_set_is_encoded_once(sets, tmp_path, monkeypatch):
+    monkeypatch.setenv('SEQJAX_CACHE', str(tmp_path / 'cache'))
+    options = tiny_config('reader', data=dict(source=f'tfds:{sets["opinions"]}', directory=str(tmp_path / 'sets'))).data
+    built = data.load(options, 'classification')
+    for path in tfds.tfds_files(sets['opinions'], str(tmp_path / 'sets')):
+        os.utime(path, (time.time() - 10,) * 2)
+    first = data.load(options, 'classification')
+    monkeypatch.setattr(loading, 'tfds_examples', lambda *arguments: pytest.fail('it is read again'))
+    second = data.load(options, 'classification')
+    assert first.facts() == second.facts() == built.facts() and first.files() == second.files() == built.files()
+    for split in built.splits:
+        jax.tree.map(np.testing.assert_array_equal, list(second.rows[split]), list(built.rows[split]))
 
 
 @pytest.mark.parametrize('read', [tfds.tfds_texts, functools.partial(tfds.tfds_examples, task='classification',

@@ -34,21 +34,21 @@ def test_a_masked_model_is_taught_to_label_with_its_own_tokens(files, kind):
     given = dict(tokenizer=kind, vocabulary=300)
     pretrained = load(files, 'masked_lm', **given)
     for task in ('classification', 'regression') + ('tagging',) * (kind == 'char'):
-        made = load(files, task, data.inherited(pretrained.codec, task), marked=True, tokenizer=kind)
+        made = load(files, task, data.inherited(pretrained.codec, task), special_tokens=True, tokenizer=kind)
         assert made.for_model()['vocabulary'] == pretrained.for_model()['vocabulary']
         assert made.for_model()['context_length'] == T
         assert made.codec.tokenizer.state() == pretrained.codec.tokenizer.state()
-        alone = load(files, task, marked=True, tokenizer=kind, vocabulary=300)
+        alone = load(files, task, special_tokens=True, tokenizer=kind, vocabulary=300)
         assert made.for_task() == alone.for_task() and made.codec.task == task
         row = made.codec.inputs('abcd')
         assert row.tolist() == [START, *pretrained.codec.tokens('abcd'), END] and row[1:-1].min() >= MARKED_COUNT
-        again = load(files, task, made.codec, marked=True, tokenizer=kind)
+        again = load(files, task, made.codec, special_tokens=True, tokenizer=kind)
         assert again.facts() == made.facts() and again.files() == made.files()
 
 
 def test_answers_of_another_run_are_not_kept(files):
-    other = load(files, 'classification', marked=True)
-    made = load(files, 'regression', data.inherited(other.codec, 'regression'), marked=True)
+    other = load(files, 'classification', special_tokens=True)
+    made = load(files, 'regression', data.inherited(other.codec, 'regression'), special_tokens=True)
     assert made.codec.classes == () and made.for_model()['outputs'] == 1
     longest = other.for_model()['context_length']
     back = load(files, 'masked_lm', data.inherited(other.codec, 'masked_lm'), sequence_length=8)
@@ -58,7 +58,7 @@ def test_answers_of_another_run_are_not_kept(files):
 def test_a_model_of_missing_spans_is_taught_to_translate(files):
     """Text to text: sources and targets in the one vocabulary of the text, sentinels among them."""
     pretrained = load(files, 'span_corruption', tokenizer='bpe', vocabulary=300)
-    made = load(files, 'translation', data.inherited(pretrained.codec, 'translation'), tokenizer='bpe', shared=True)
+    made = load(files, 'translation', data.inherited(pretrained.codec, 'translation'), tokenizer='bpe', shared_vocabulary=True)
     assert made.for_model() == pretrained.for_model() and made.codec.dumps() == pretrained.codec.dumps()
     texts = made.texts('validation')
     for row, source, target in zip(made.rows['validation'], *texts):
@@ -103,7 +103,7 @@ def test_weights_from_elsewhere_bring_no_tokens():
 
 @pytest.mark.parametrize('theirs, ours, sentence', [
     ('language_model', 'classification', 'is a run for language_model, and its tokens are of no use for classification'),
-    ('masked_lm', 'translation', 'is a run for masked_lm or classification or regression or tagging, and its tokens are of no use '
+    ('masked_lm', 'translation', 'is a run for masked_lm or classification or regression or tagging or simclr or dino, and its tokens are of no use '
      'for translation; start from another run'),
     ('span_corruption', 'language_model', 'is a run for span_corruption or translation, and')])
 def test_a_run_for_something_else_is_refused(files, theirs, ours, sentence):
@@ -112,17 +112,17 @@ def test_a_run_for_something_else_is_refused(files, theirs, ours, sentence):
 
 
 @pytest.mark.parametrize('theirs, task, changed, sentence', [
-    (('masked_lm', dict(tokenizer='byte')), 'classification', dict(marked=True),
+    (('masked_lm', dict(tokenizer='byte')), 'classification', dict(special_tokens=True),
      "data.tokenizer='char': the run that this one starts from has 'byte'; write that"),
-    (('masked_lm', {}), 'classification', {}, 'data.marked=False: the run that this one starts from has True; write that'),
-    (('masked_lm', {}), 'classification', dict(marked=True, lowercase=True), 'data.lowercase=True: the run that this one starts'),
-    (('masked_lm', {}), 'classification', dict(marked=True, max_length=T + 1),
+    (('masked_lm', {}), 'classification', {}, 'data.special_tokens=False: the run that this one starts from has True; write that'),
+    (('masked_lm', {}), 'classification', dict(special_tokens=True, lowercase=True), 'data.lowercase=True: the run that this one starts'),
+    (('masked_lm', {}), 'classification', dict(special_tokens=True, max_length=T + 1),
      'data.max_length=25: the model that this run starts from reads rows of up to 24 steps'),
     (('masked_lm', {}), 'masked_lm', dict(sequence_length=T + 1), 'data.sequence_length=25: the model that this run starts from '
      'reads rows of up to 24 steps; set it to that or less'),
-    (('masked_lm', dict(tokenizer='byte')), 'tagging', dict(tokenizer='byte', marked=True), 'has a label for every character'),
+    (('masked_lm', dict(tokenizer='byte')), 'tagging', dict(tokenizer='byte', special_tokens=True), 'has a label for every character'),
     (('classification', {}), 'masked_lm', {}, "task='masked_lm': the run that this one starts from reads rows without marks"),
-    (('span_corruption', {}), 'translation', {}, 'data.shared=False: the run that this one starts from has True; write that'),
+    (('span_corruption', {}), 'translation', {}, 'data.shared_vocabulary=False: the run that this one starts from has True; write that'),
     (('translation', {}), 'span_corruption', {}, "task='span_corruption': the run that this one starts from has no sentinels"),
     (('language_model', {}), 'language_model', dict(tokenizer='byte'), "data.tokenizer='byte': the run that this one starts from "
      "has 'char'; write that")])

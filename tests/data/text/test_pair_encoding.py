@@ -20,7 +20,7 @@ TAGGED = [('<de> a dog', 'ein Hund'), ('<fr> a dog', 'un chien'), ('<de> a cat',
 
 
 def learn(pairs=PAIRS, **changed):
-    options = dict(tokenizer='char', vocabulary=300, shared=False, lowercase=False)
+    options = dict(tokenizer='char', vocabulary=300, shared_vocabulary=False, lowercase=False)
     return pair_codec.learn_pairs([Example(*pair) for pair in pairs], types.SimpleNamespace(**{**options, **changed}))
 
 
@@ -34,7 +34,7 @@ def strange_texts(count=50):
 @pytest.mark.parametrize('kind', ['char', 'byte', 'bpe'])
 def test_every_text_comes_back_as_it_was(kind, shared):
     known = strange_texts()
-    made = learn([(text, text[::-1]) for text in known], tokenizer=kind, shared=shared)
+    made = learn([(text, text[::-1]) for text in known], tokenizer=kind, shared_vocabulary=shared)
     for text in known if kind == 'char' else [*known, 'Łódź 🚲', ' ', '']:
         tokens = made.target(text)
         assert made.text(tokens) == text and tokens.dtype == np.int32
@@ -49,7 +49,7 @@ def test_words_come_back_with_one_blank_between_them():
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('shared', [False, True])
 def test_special_tokens_come_first_and_the_end_is_last(kind, shared):
-    made = learn(tokenizer=kind, shared=shared)
+    made = learn(tokenizer=kind, shared_vocabulary=shared)
     for tokens, size in ((made.source('ein Hund'), made.for_model()['vocabulary']),
                          (made.target('a dog'), made.for_model()['target_vocabulary'])):
         assert tokens[-1] == END == 3 and 4 <= tokens[:-1].min() and tokens[:-1].max() < size
@@ -62,7 +62,7 @@ def test_the_sizes_count_every_token():
     letters = [{letter for pair in PAIRS for letter in pair[side]} for side in (0, 1)]
     assert learn().for_model() == dict(vocabulary=4 + len(letters[0]), target_vocabulary=4 + len(letters[1]), shared=False)
     both = 4 + len(letters[0] | letters[1])
-    assert learn(shared=True).for_model() == dict(vocabulary=both, target_vocabulary=both, shared=True)
+    assert learn(shared_vocabulary=True).for_model() == dict(vocabulary=both, target_vocabulary=both, shared=True)
     assert learn(tokenizer='byte').for_model()['vocabulary'] == 4 + 256
     words = learn(tokenizer='word', vocabulary=5)  # padding and unknown are two of them
     assert words.for_model()['vocabulary'] == 5 + 2 and words.target('a dog').tolist().count(UNKNOWN) == 0
@@ -88,7 +88,7 @@ def test_tokens_that_are_no_text_do_not_show():
         made = learn(tokenizer=kind)
         assert made.text([PADDING, START, *made.target('a dog')]) == 'a dog'
     assert learn(tokenizer='byte').text([UNKNOWN, *learn(tokenizer='byte').target('é')]) == 'é'
-    shared = learn(TAGGED, shared=True)
+    shared = learn(TAGGED, shared_vocabulary=True)
     assert shared.text([4, *shared.target('ein Hund')]) == 'ein Hund'  # a tag
 
 
@@ -100,7 +100,7 @@ def test_byte_pairs_of_a_word_are_the_same_wherever_it_stands():
 
 def test_one_vocabulary_gives_a_text_the_same_tokens_on_both_sides():
     for kind in KINDS:
-        made = learn(tokenizer=kind, shared=True)
+        made = learn(tokenizer=kind, shared_vocabulary=True)
         assert made.source('ein dog').tolist() == made.target('ein dog').tolist()
         assert UNKNOWN not in made.target('ein Hund') and UNKNOWN not in made.source('a dog')
 
@@ -118,7 +118,7 @@ def test_small_letters_on_both_sides(kind):
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('shared', [False, True])
 def test_a_tag_is_one_token_and_the_text_after_it_has_its_own(kind, shared):
-    made = learn(TAGGED, tokenizer=kind, shared=shared)
+    made = learn(TAGGED, tokenizer=kind, shared_vocabulary=shared)
     german, french = made.source('<de> a dog'), made.source('<fr> a dog')
     assert (german[0], french[0]) == (4, 5) and german[1:].tolist() == french[1:].tolist()
     assert german[1:].min() == END and sorted(german[1:])[1] >= 6
@@ -155,7 +155,7 @@ def test_every_token_has_something_to_print():
 
 
 @pytest.mark.parametrize('kind', KINDS)
-@pytest.mark.parametrize('changed', [dict(), dict(shared=True), dict(lowercase=True)])
+@pytest.mark.parametrize('changed', [dict(), dict(shared_vocabulary=True), dict(lowercase=True)])
 def test_a_saved_encoding_reads_the_same(kind, changed):
     for pairs in (PAIRS, TAGGED):
         made = learn(pairs, tokenizer=kind, **changed)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from seqjax import data
+from seqjax.data import cache, mapped
 from seqjax.data.batches.packing import split_documents
-from seqjax.data.text import cache, sources, tokenised, tokenizers
+from seqjax.data.text import sources, tokenised, tokenizers
 from seqjax.data.text.next_sentence import sentences
 from seqjax.errors import FieldError
 from tests.tiny import tiny_config
@@ -166,7 +167,7 @@ def test_where_nothing_can_be_kept_a_text_is_read_all_the_same(tmp_path, monkeyp
 
 
 def test_pages_are_given_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, 'READS', 2)
+    monkeypatch.setattr(mapped, 'READS', 2)
     made = corpus(write(tmp_path / 'text.txt'))
     expected = np.asarray(made.train)
     for i in range(20):

@@ -122,7 +122,7 @@ def test_pairs_come_back_with_special_tokens_where_they_are_for_byte_pairs(text)
 def pairs(kind, made={}):
     """A codec of pairs, learned once for each kind."""
     if kind not in made:
-        options = types.SimpleNamespace(tokenizer=kind, vocabulary=280, shared=True, lowercase=False)
+        options = types.SimpleNamespace(tokenizer=kind, vocabulary=280, shared_vocabulary=True, lowercase=False)
         examples = [Example(f'{one} {other}', other) for one in WORDS_OF_TEXT for other in WORDS_OF_TEXT]
         made[kind] = pair_codec.learn_pairs(examples, options)
     return made[kind]

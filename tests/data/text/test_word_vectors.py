@@ -95,10 +95,10 @@ WRONG = {
 @pytest.mark.parametrize('lines, message', WRONG.values(), ids=list(WRONG))
 def test_a_wrong_file_is_refused_with_its_line(lines, message, written):
     path = written(lines)
-    with pytest.raises(FieldError, match=f'^{re.escape(f"data.vectors={path!r}: {message}")}$'):
+    with pytest.raises(FieldError, match=f'^{re.escape(f"data.word_vectors={path!r}: {message}")}$'):
         load_word_vectors(path, WORDS)
 
 
 def test_a_file_that_cannot_be_read():
-    with pytest.raises(FieldError, match="^data.vectors='nowhere.txt': no such file"):
+    with pytest.raises(FieldError, match="^data.word_vectors='nowhere.txt': no such file"):
         load_word_vectors('nowhere.txt', WORDS)
