@@ -77,19 +77,22 @@ def _of_labels(train, rows):
 def _ridge(train, validation, splits, report):
     if _tokens(train[0]) is None:
         return {}
-    vocabulary = 1 + max(int(_tokens(row).max(initial=0)) for row in (*train, *(row for split in splits.values() for row in split)))
-    seen = np.unique(np.concatenate([_features(row, vocabulary) for row in train]))
+    report(f'baseline: ridge regression on {len(train):,} rows, a feature for every token at every place')
+    placed = {name: _placed(rows) for name, rows in {'train': train, **splits}.items()}
+    vocabulary = 1 + max(int(tokens.max(initial=0)) for *_, tokens in placed.values())
+    features = {name: places * vocabulary + tokens for name, (_, places, tokens) in placed.items()}
+    seen = np.unique(features['train'])
     if len(seen) > MOST_FEATURES:
         return {}
     from sklearn.linear_model import Ridge
 
-    report(f'baseline: ridge regression on {len(seen):,} features of {len(train):,} rows')
-    X = _one_hot(train, vocabulary, seen)
+    one_hot = lambda name, rows: _one_hot(placed[name][0], features[name], seen, len(rows))
+    X = one_hot('train', train)
     usual = np.asarray(X.mean(axis=0)).ravel() > 0.5
     design = lambda X: _rare(X, usual)
     fitted = [Ridge(strength, solver='sparse_cg', tol=1e-10).fit(design(X), _targets(train).astype(np.float64))
               for strength in STRENGTHS]
-    known = {name: (design(_one_hot(split, vocabulary, seen)), _targets(split)) for name, split in splits.items()}
+    known = {name: (design(one_hot(name, split)), _targets(split)) for name, split in splits.items()}
     score = lambda model, name: spearman(model.predict(known[name][0]), known[name][1])
     best = max(fitted, key=lambda model: np.nan_to_num(score(model, 'eval'), nan=-1)) if validation else fitted[0]
     return {f'{name}/ridge_spearman': score(best, name) for name in splits}
@@ -110,33 +113,32 @@ def _tokens(row):
     return inputs if inputs.ndim == 1 else None
 
 
-def _features(row, vocabulary):
-    """A number for every (place, token) of a row."""
-    tokens = _tokens(row)
-    return np.arange(len(tokens)) * vocabulary + tokens
+def _placed(rows):
+    """(row, place in it, token) of every token, three arrays [n]."""
+    tokens = [_tokens(row) for row in rows]
+    lengths = np.array([len(row) for row in tokens])
+    places = np.concatenate([np.arange(length) for length in lengths])
+    return np.repeat(np.arange(len(rows)), lengths), places, np.concatenate(tokens)
 
 
 def _token_counts(rows, vocabulary):
     """Sparse [rows, vocabulary]: how often each token occurs."""
-    return _sparse([_tokens(row) for row in rows], vocabulary)
+    numbers, _, tokens = _placed(rows)
+    return _sparse(numbers, tokens, (len(rows), vocabulary))
 
 
-def _one_hot(rows, vocabulary, seen):
-    """Sparse [rows, features], of the features that were seen in training, which are sorted."""
-    columns = []
-    for row in rows:
-        features = _features(row, vocabulary)
-        at = np.searchsorted(seen, features).clip(max=len(seen) - 1)
-        columns.append(at[seen[at] == features])
-    return _sparse(columns, len(seen))
+def _one_hot(numbers, features, seen, count):
+    """Sparse [rows, features], of the features that were seen in training, which are sorted. numbers: of their rows."""
+    at = np.searchsorted(seen, features).clip(max=len(seen) - 1)
+    known = seen[at] == features
+    return _sparse(numbers[known], at[known], (count, len(seen)))
 
 
-def _sparse(columns, width):
-    """Ones at the `columns` of every row; where one is named several times they add up."""
+def _sparse(rows, columns, shape):
+    """Ones at these places; where one is named several times they add up."""
     from scipy.sparse import csr_array
 
-    ends = np.cumsum([0, *map(len, columns)])
-    return csr_array((np.ones(ends[-1]), np.concatenate([*columns, np.zeros(0, int)]).astype(int), ends), (len(columns), width))
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape)
 
 
 def _rare(X, usual):

@@ -18,39 +18,13 @@ def accuracy(confusion: ArrayLike) -> float:
     return float(np.trace(counts) / counts.sum()) if counts.any() else float('nan')
 
 
-def precision(confusion: ArrayLike) -> np.ndarray:
-    """right / predicted, [C]; NaN for a class that was never predicted."""
-    return _scores(confusion)[0]
+def precision_recall_f1(confusion: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every class, [C] each, NaN where it is not defined:
 
-
-def recall(confusion: ArrayLike) -> np.ndarray:
-    """right / true, [C]; NaN for a class that was never the target."""
-    return _scores(confusion)[1]
-
-
-def f1(confusion: ArrayLike) -> np.ndarray:
-    """2 right / (true + predicted), [C]: the harmonic mean of precision and recall; NaN for a class that never occurs.
-
-    A class that occurs and was never right has 0, also where its precision or its recall is not defined.
+        precision    right / predicted
+        recall       right / true
+        F1           2 right / (true + predicted), their harmonic mean; 0 for a class that occurs and was never right
     """
-    return _scores(confusion)[2]
-
-
-def macro_f1(confusion: ArrayLike) -> float:
-    """The mean of F1 over the classes that occur, as a target or a prediction; the others are left out. NaN without any."""
-    scores = f1(confusion)
-    occurring = scores[~np.isnan(scores)]
-    return float(occurring.mean()) if len(occurring) else float('nan')
-
-
-def f1_of_tags(confusion: ArrayLike, tags: Sequence[str]) -> dict[str, float]:
-    """{tag: its F1}, of the tags that occur as targets."""
-    true = _checked(confusion).sum(axis=1)
-    return {tag: float(score) for tag, score, count in zip(tags, f1(confusion), true) if count}
-
-
-def _scores(confusion):
-    """(precision, recall, F1), [C] each."""
     from sklearn.metrics import precision_recall_fscore_support  # here, because it takes a while to import
 
     counts = _checked(confusion)
@@ -59,6 +33,19 @@ def _scores(confusion):
     true, predicted = (places.ravel() for places in np.indices(counts.shape))
     return precision_recall_fscore_support(true, predicted, sample_weight=counts.ravel(), labels=np.arange(len(counts)),
                                            zero_division=np.nan)[:3]
+
+
+def macro_f1(confusion: ArrayLike) -> float:
+    """The mean of F1 over the classes that occur, as a target or a prediction; the others are left out. NaN without any."""
+    *_, scores = precision_recall_f1(confusion)
+    occurring = scores[~np.isnan(scores)]
+    return float(occurring.mean()) if len(occurring) else float('nan')
+
+
+def f1_of_tags(confusion: ArrayLike, tags: Sequence[str]) -> dict[str, float]:
+    """{tag: its F1}, of the tags that occur as targets."""
+    true = _checked(confusion).sum(axis=1)
+    return {tag: float(score) for tag, score, count in zip(tags, precision_recall_f1(confusion)[2], true) if count}
 
 
 def _checked(confusion):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import inspect
 from typing import Any
 
-from seqjax.metrics import classification, correlation, entities
+from seqjax.metrics import classification, correlation, entities, features, probes, retrieval
 from seqjax.registry import Registry
 
 
@@ -27,6 +27,10 @@ METRICS = Registry('metric', {
     'entity_recall': entities.entity_recall,
     'pearson': correlation.pearson,
     'spearman': correlation.spearman,
+    'feature_std': features.feature_std,
+    'feature_rank': features.effective_rank,
+    'knn_accuracy': probes.leave_one_out,
+    'retrieval': retrieval.retrieval,
 })
 
 

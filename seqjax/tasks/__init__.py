@@ -6,11 +6,16 @@ from typing import Any
 from flax import linen
 
 from seqjax.registry import Registry
+from seqjax.tasks.captioning import Captioning
 from seqjax.tasks.classification import Classification
+from seqjax.tasks.clip import CLIP
+from seqjax.tasks.dino import DINO
+from seqjax.tasks.forecasting import Forecasting
 from seqjax.tasks.language_model import LanguageModel
 from seqjax.tasks.masked_lm import MaskedLM, masked_count
 from seqjax.tasks.regression import Regression
 from seqjax.tasks.scheduled_sampling import Teacher, mixed_inputs
+from seqjax.tasks.simclr import SimCLR
 from seqjax.tasks.span_corruption import SpanCorruption, span_counts, text_length
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.tagging import Tagging
@@ -19,10 +24,11 @@ from seqjax.tasks.translation import Translation
 
 TASKS = Registry('task', {'language_model': LanguageModel, 'masked_lm': MaskedLM, 'span_corruption': SpanCorruption,
                           'classification': Classification, 'regression': Regression, 'tagging': Tagging,
-                          'translation': Translation})
+                          'translation': Translation, 'captioning': Captioning, 'simclr': SimCLR, 'dino': DINO,
+                          'clip': CLIP, 'forecasting': Forecasting})
 
-__all__ = ['Classification', 'Input', 'LanguageModel', 'MaskedLM', 'Regression', 'SpanCorruption', 'Sums', 'TASKS', 'Tagging',
-           'Task', 'Teacher', 'Translation', 'build', 'masked_count', 'mixed_inputs', 'register', 'span_counts', 'taking',
+__all__ = ['CLIP', 'Captioning', 'Classification', 'DINO', 'Forecasting', 'Input', 'LanguageModel', 'MaskedLM', 'Regression', 'SimCLR',
+           'SpanCorruption', 'Sums', 'TASKS', 'Tagging', 'Task', 'Teacher', 'Translation', 'build', 'masked_count', 'mixed_inputs', 'register', 'span_counts', 'taking',
            'text_length']
 
 register = TASKS.register

@@ -8,18 +8,19 @@ import jax.numpy as jnp
 
 from seqjax import ops
 from seqjax.metrics import is_wanted
+from seqjax.tasks.images import OfImages
 from seqjax.tasks.options import Smoothing
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
-class Classification(Task):
+class Classification(OfImages, Task):
     """-sum_b log P(class_b | sequence_b), over the rows whose weight is 1.
 
     model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> logits [B, C]. classes: their names.
     label_smoothing: see `ops.cross_entropy`; in training only.
-    batch: inputs, lengths [B], targets [B] and weights [B].
+    batch: inputs, lengths [B], targets [B] and weights [B]; targets may be shares of classes [B, C], as mixup makes them.
     """
 
     classes: tuple[str, ...] = ()
@@ -35,8 +36,8 @@ class Classification(Task):
 
     def __call__(self, params, batch, key=None):
         logits, targets, weights = self.outputs(params, batch, key), batch['targets'], batch['weights']
-        answers = jnp.argmax(logits, axis=-1)
-        metrics = dict(accuracy=jnp.where(answers == targets, weights, 0).sum())
+        answers, likeliest = jnp.argmax(logits, axis=-1), targets if targets.ndim == 1 else jnp.argmax(targets, axis=-1)
+        metrics = dict(accuracy=jnp.where(answers == likeliest, weights, 0).sum())
         if key is None:
             metrics['confusion'] = confusion(targets, answers, weights, logits.shape[-1])
         loss = ops.cross_entropy(logits, targets, 0.0 if key is None else self.label_smoothing)

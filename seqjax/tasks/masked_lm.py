@@ -55,7 +55,7 @@ class MaskedLM(Task):
 
     @classmethod
     def target_spec(cls, options, B, T):
-        return (B, masked_count(T, options['masked'])), jnp.int32
+        return (B, masked_count(T, options['mask_probability'])), jnp.int32
 
     def __call__(self, params, batch, key=None):
         logits, targets, weights = self.logits(params, batch, key), batch['targets'], batch['weights']

@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from seqjax.tasks.images import OfImages
 from seqjax.tasks.sums import Sums
 from seqjax.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
-class Regression(Task):
+class Regression(OfImages, Task):
     """sum_b ((prediction_b - target_b) / scale)^2 with prediction = offset + scale * output, over the rows of weight 1.
 
     model: a linen module, inputs [B, T] or [B, T, D] and lengths [B] -> outputs [B, 1]. offset, scale: mean and standard

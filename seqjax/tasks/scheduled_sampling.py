@@ -34,11 +34,11 @@ class Teacher:
     def __post_init__(self):
         known = ('always', *SCHEDULES)
         if self.schedule not in known:
-            raise FieldError('teacher', self.schedule, f'no such schedule; {suggestion(self.schedule, known)}')
+            raise FieldError('teacher_forcing', self.schedule, f'no such schedule; {suggestion(self.schedule, known)}')
         if self.steps < 1:
-            raise FieldError('teacher_steps', self.steps, 'must be at least 1')
+            raise FieldError('teacher_forcing_steps', self.steps, 'must be at least 1')
         if not 0 <= self.floor <= 1:
-            raise FieldError('teacher_floor', self.floor, 'must be at least 0 and at most 1')
+            raise FieldError('teacher_forcing_floor', self.floor, 'must be at least 0 and at most 1')
 
     def __call__(self, step):
         """p at a step."""
@@ -51,11 +51,14 @@ class Teacher:
 def mixed_inputs(model, params, batch, p, key, start):
     """[B, T]: what the decoder reads. Token t + 1 is target t with probability p, otherwise one that the model draws.
 
-    batch: inputs [B, S], lengths [B] and targets [B, T]. start: the first token.
+    batch: inputs [B, S] with lengths [B], or images, and targets [B, T]. start: the first token.
     """
     params, (B, T) = jax.lax.stop_gradient(params), batch['targets'].shape
-    apply = lambda *arguments, method: model.apply({'params': params}, *arguments, method=method)
-    memory, state = apply(batch['inputs'], batch['lengths'], T, method='begin')
+    variables = {'params': params}
+    if hasattr(model, 'batch_stats'):  # they stay as they are here, and are updated by the loss itself
+        variables['batch_stats'] = model.batch_stats
+    apply = lambda *arguments, method: model.apply(variables, *arguments, method=method)
+    memory, state = apply(batch['inputs'], batch.get('lengths'), T, method='begin')
 
     def advance(carry, now):
         state, token = carry

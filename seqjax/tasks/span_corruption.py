@@ -40,8 +40,8 @@ class SpanCorruption(Translation):
 
     @classmethod
     def target_spec(cls, options, B, T):
-        longest = text_length(T, options['masked'], options['span_length'])
-        hidden, spans = span_counts(longest, options['masked'], options['span_length'])
+        longest = text_length(T, options['mask_probability'], options['span_length'])
+        hidden, spans = span_counts(longest, options['mask_probability'], options['span_length'])
         return (B, hidden + spans + 1), jnp.int32  # with sentinels and the end
 
     @classmethod

@@ -72,7 +72,8 @@ class Tagging(Task):
         length = jax.tree.leaves(row['inputs'])[0].shape[0]
         steps = steps[steps < length - codec.marked]  # what was cut off has no label
         labels = outputs['labels'][steps]
-        return dict(input=line, tokens=list(sequence)[:len(steps)], labels=[codec.classes[label] for label in labels],
+        tokens = sequence.tolist() if hasattr(sequence, 'tolist') else list(sequence)
+        return dict(input=line, tokens=tokens[:len(steps)], labels=[codec.classes[label] for label in labels],
                     probabilities=[float(p[label]) for p, label in zip(outputs['probabilities'][steps], labels)])
 
     def _answers(self, outputs, batch):

@@ -3,7 +3,7 @@
 Shapes: B rows, T positions, C classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,7 +12,7 @@ from flax.core import meta
 import jax
 import jax.numpy as jnp
 
-from seqjax import metrics
+from seqjax import metrics, models
 from seqjax.tasks.options import NoOptions
 from seqjax.tasks.sums import Sums
 
@@ -33,6 +33,7 @@ class Task:
 
         task(params, batch, key=None)     Sums; with a key the model is in training, and dropout draws from it
         task.at(step)                     the same, as it is at a step of training
+        task.prepare(batch, keys=None)    the batch that all of these are given, of one as it is loaded: augmented, normalised
         task.predict(params, batch)       {name: array}: the predictions for a batch without targets
         task.summary(sums)                {name: number}: what a reader wants to see of an evaluation; see `numbers`
 
@@ -44,20 +45,34 @@ class Task:
     Training computes it over all rows of the global batch, also where devices hold some of them each and where gradients are
     accumulated over micro-batches (GradCache, Gao et al. 2021).
 
+    What a task keeps beside the parameters, as a teacher that follows them, is `task.state` while a step is computed. It is saved
+    with them, and a step that is skipped leaves it as it is:
+
+        initial_state(params)                 a pytree before the first step; None: nothing is kept
+        next_state(state, params, sums, step) after an update
+
+    A model with batch norms is `models.WithStatistics` while a step is computed, which knows its statistics and updates them: a task
+    applies it to {'params': params} as any other. It is not applied within jax.checkpoint, jax.lax.scan or vmap of the task's own, where
+    updates would be lost; linen's lifted transforms in the model are the way.
+
     Class attributes:
-        data: the kind of data it is learned from: 'text', 'masked', 'spans', 'labelled' or 'pairs'.
+        data: the kind of data it is learned from: 'text', 'masked', 'spans', 'labelled', 'pairs', 'captions' or 'series'.
         target: of labelled data, what an example has: a 'class', a 'number' or 'labels', one for every position.
         output_kind: what its model must compute, one of the `output_kinds` of its class.
         unit: of the loss, for plots.
         decodes: a sequence is the answer to a sequence, written token by token. writes: a text is continued.
+        of_images: it is learned from images alone.
         per_step: there is a label for every position.
         answer: what a prediction is called in --mode=predict; '' where there is none.
         options: a dataclass of `fields.field`, the fields of `config.train` that are its own; those that are called as fields of
             the task set them.
         baseline: the `metrics.baseline_scores` that are reported beside its own; '' for none.
+        remarks: a method, {'loss': ...} of an evaluation -> {name: sentence} for the screen and result.json, '' where nothing is to be
+            said; None: there is never anything.
     """
 
     model: linen.Module
+    state: Any = dataclasses.field(default=None, kw_only=True, repr=False, compare=False)
 
     data: ClassVar[str]
     target: ClassVar[str] = ''
@@ -65,10 +80,12 @@ class Task:
     unit: ClassVar[str] = 'loss'
     decodes: ClassVar[bool] = False
     writes: ClassVar[bool] = False
+    of_images: ClassVar[bool] = False
     per_step: ClassVar[bool] = False
     answer: ClassVar[str] = ''
     options: ClassVar[type] = NoOptions
     baseline: ClassVar[str] = ''
+    remarks: ClassVar[Callable[..., dict[str, str]] | None] = None
 
     # -------------------------------------------------------------------------------------------- asked of the class
 
@@ -117,19 +134,64 @@ class Task:
         del step
         return self
 
+    def prepare(self, batch: dict, keys: jax.Array | None = None) -> dict:
+        """The batch that the task is given, of a batch as it is loaded: where images are augmented, views are made, numbers are
+        normalised. Computed on the device, in the training and the evaluation step, before anything else.
+
+        Args:
+            batch: arrays [B, ...].
+            keys: [B], one for every row, in training: fold_in(fold_in(key(seed), step), number of the row in the global batch).
+                Row b may draw from keys[b] alone, and is then the same on every mesh, under `pmap` and with gradient
+                accumulation; None in evaluation, where nothing is drawn.
+        """
+        del keys
+        return batch
+
     def init(self, key: jax.Array, batch: dict) -> dict:
         """Variables of the model, their axes named."""
         return self.model.init(key, batch['inputs'])
 
+    def plain_variables(self, key: jax.Array, batch: dict) -> dict:
+        """The same as plain arrays: 'params' and, of a model with batch norms, 'batch_stats'."""
+        return meta.unbox(self.init(key, batch))
+
     def plain_init(self, key: jax.Array, batch: dict) -> dict:
         """Parameters of the model, as plain arrays."""
-        return meta.unbox(self.init(key, batch)['params'])
+        return self.plain_variables(key, batch)['params']
+
+    def initial_state(self, params: Any) -> Any:
+        """What the task keeps beside the parameters, before the first step: a pytree of arrays, or None."""
+        del params
+
+    def next_state(self, state: Any, params: Any, sums: Sums, step: jax.Array) -> Any:
+        """The same after an update.
+
+        Args:
+            params: after the update, as the model takes them. Running statistics are `self.model.batch_stats`.
+            sums: of the global batch. Metrics of it that are arrays, as a sum of outputs over rows, are for here alone.
+            step: number of the update, the first is 0.
+        """
+        del params, sums, step
+        return state
+
+    def holding(self, batch_stats: Any = None, state: Any = None, **options: Any) -> Self:
+        """The task with running statistics of its model and with its state, where there are some. options: of
+        `models.WithStatistics`."""
+        held = {} if state is None else dict(state=state)
+        if batch_stats is not None:
+            held['model'] = models.WithStatistics(self.model, batch_stats, **options)
+        return dataclasses.replace(self, **held) if held else self
 
     def outputs(self, params: Any, batch: dict, key: jax.Array | None = None) -> Any:
         """The outputs of the model for a batch of sequences, each up to its own length."""
         packed = dict(segments=batch['segments']) if 'segments' in batch else {}
         return self.model.apply({'params': params}, batch['inputs'], batch.get('lengths'), train=key is not None,
                                 rngs=None if key is None else {'dropout': key}, **packed)
+
+    def features(self, params: Any, inputs: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        """[B, D], what the head of a network for images is given."""
+        return self.model.apply({'params': params}, inputs, method='features', train=key is not None,
+                                rngs=None if key is None else {'dropout': key})
 
     def summary(self, sums: Sums) -> dict[str, float]:
         """Numbers to report of an evaluation: those of the task, and every registered metric that it has the arguments of."""

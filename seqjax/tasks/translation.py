@@ -36,7 +36,7 @@ class Translation(Task):
 
     @classmethod
     def settings(cls, options):
-        teacher = Teacher(options['teacher'], options['teacher_steps'], options['teacher_floor'])
+        teacher = Teacher(options['teacher_forcing'], options['teacher_forcing_steps'], options['teacher_forcing_floor'])
         return dict(label_smoothing=options['label_smoothing'], teacher=teacher)
 
     @classmethod
@@ -47,7 +47,7 @@ class Translation(Task):
         return dataclasses.replace(self, step=step)
 
     def init(self, key, batch):
-        return self.model.init(key, batch['inputs'], batch['lengths'], batch['targets'])
+        return self.model.init(key, batch['inputs'], batch.get('lengths'), batch['targets'])
 
     def __call__(self, params, batch, key=None):
         targets, weights = batch['targets'], batch['weights']
@@ -58,7 +58,7 @@ class Translation(Task):
 
     def logits(self, params, batch, key=None):
         """[B, T, V]; with a key the model is in training."""
-        given = batch['inputs'], batch['lengths'], batch['targets']
+        given = batch['inputs'], batch.get('lengths'), batch['targets']
         if key is None:
             return self.model.apply({'params': params}, *given)
         previous = None

@@ -48,7 +48,7 @@ def loop(truth, answers):
 def test_classes_are_scored_as_in_a_loop_over_the_examples(seed):
     truth, answers = draw(seed)
     counts, expected = matrix(truth, answers), loop(truth, answers)
-    found = np.stack([classification.precision(counts), classification.recall(counts), classification.f1(counts)], axis=1)
+    found = np.stack(classification.precision_recall_f1(counts), axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert classification.accuracy(counts) == pytest.approx(sum(truth == answers) / len(truth), rel=1e-12)
     occurring = [f for c, (_, _, f) in enumerate(expected) if c in truth or c in answers]
@@ -59,9 +59,10 @@ def test_classes_are_scored_as_in_a_loop_over_the_examples(seed):
 def test_known_cases():
     counts = np.array([[3, 1], [2, 4]], np.float32)
     assert classification.accuracy(counts) == 0.7
-    np.testing.assert_allclose(classification.precision(counts), [3 / 5, 4 / 5])
-    np.testing.assert_allclose(classification.recall(counts), [3 / 4, 4 / 6])
-    np.testing.assert_allclose(classification.f1(counts), [2 / 3, 8 / 11])
+    precision, recall, f1 = classification.precision_recall_f1(counts)
+    np.testing.assert_allclose(precision, [3 / 5, 4 / 5])
+    np.testing.assert_allclose(recall, [3 / 4, 4 / 6])
+    np.testing.assert_allclose(f1, [2 / 3, 8 / 11])
     assert classification.macro_f1(counts) == pytest.approx((2 / 3 + 8 / 11) / 2)
     assert classification.macro_f1(np.diag([5, 0, 2])) == classification.accuracy(np.diag([5, 0, 2])) == 1
 
@@ -69,8 +70,8 @@ def test_known_cases():
 def test_nothing_to_score():
     nothing = np.zeros((3, 3), np.int32)
     assert math.isnan(classification.accuracy(nothing)) and math.isnan(classification.macro_f1(nothing))
-    for score in (classification.precision, classification.recall, classification.f1):
-        np.testing.assert_array_equal(score(nothing), [NAN] * 3)
+    for scores in classification.precision_recall_f1(nothing):
+        np.testing.assert_array_equal(scores, [NAN] * 3)
 
 
 @pytest.mark.parametrize('counts', [np.zeros((2, 3)), np.zeros(4)], ids=['oblong', 'flat'])

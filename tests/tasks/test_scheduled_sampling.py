@@ -191,11 +191,11 @@ def test_a_schedule_is_its_formula_and_falls_to_its_floor(schedule, floor):
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(schedule='linaer'), "teacher='linaer': no such schedule; did you mean 'linear'?"),
-    (dict(steps=0), 'teacher_steps=0: must be at least 1'),
-    (dict(floor=-0.1), 'teacher_floor=-0.1: must be at least 0 and at most 1'),
-    (dict(floor=1.1), 'teacher_floor=1.1: must be at least 0 and at most 1'),
-    (dict(floor=math.nan), 'teacher_floor=nan: must be at least 0 and at most 1'),
+    (dict(schedule='linaer'), "teacher_forcing='linaer': no such schedule; did you mean 'linear'?"),
+    (dict(steps=0), 'teacher_forcing_steps=0: must be at least 1'),
+    (dict(floor=-0.1), 'teacher_forcing_floor=-0.1: must be at least 0 and at most 1'),
+    (dict(floor=1.1), 'teacher_forcing_floor=1.1: must be at least 0 and at most 1'),
+    (dict(floor=math.nan), 'teacher_forcing_floor=nan: must be at least 0 and at most 1'),
 ])
 def test_a_schedule_that_cannot_be_is_refused(fields, sentence):
     with pytest.raises(FieldError) as caught:

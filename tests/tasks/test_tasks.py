@@ -200,10 +200,14 @@ def test_tables_of_counts_are_never_divided():
 def test_tasks_by_name_and_what_their_loss_is_measured_in():
     assert tasks.TASKS == dict(language_model=LanguageModel, classification=Classification, regression=Regression,
                                tagging=Tagging, translation=tasks.Translation, masked_lm=tasks.MaskedLM,
-                               span_corruption=tasks.SpanCorruption)
+                               span_corruption=tasks.SpanCorruption, simclr=tasks.SimCLR, dino=tasks.DINO, clip=tasks.CLIP,
+                               captioning=tasks.Captioning,
+                               forecasting=tasks.Forecasting)
     assert tasks.build('tagging', Scores(True), classes=NAMES, offset=1.0) == Tagging(Scores(True), NAMES)
     assert {name: task.unit for name, task in tasks.TASKS.items()} == dict(
         language_model='nats per token', classification='nats per sequence', regression='mean squared error',
-        tagging='nats per step', translation='nats per token', masked_lm='nats per masked token', span_corruption='nats per token')
+        tagging='nats per step', translation='nats per token', masked_lm='nats per masked token', span_corruption='nats per token',
+        simclr='nats per view', dino='nats per view', clip='nats per pair', captioning='nats per token',
+        forecasting='mean squared error')
     with pytest.raises(FieldError, match="^task='regresion': no such task; did you mean 'regression'"):
         tasks.build('regresion', Scores(True))
