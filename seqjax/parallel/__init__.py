@@ -10,12 +10,12 @@ from seqjax.parallel.rules import (
     of_one_layer,
     over_batch,
     parameter_shardings,
+    placed,
     replicated,
-    state_shardings,
     use_mesh,
 )
 from seqjax.parallel.strategies import STRATEGIES, Jit, Pmap, barrier, make_strategy
 
 __all__ = ['AXES', 'Jit', 'Pmap', 'Programs', 'RULES', 'STRATEGIES', 'abstract_mesh', 'barrier', 'keep_freed_memory',
            'make_mesh', 'make_strategy', 'mesh_shape', 'of_all_layers', 'of_one_layer', 'over_batch', 'parameter_shardings',
-           'replicated', 'start_processes', 'state_shardings', 'use_mesh']
+           'placed', 'replicated', 'start_processes', 'use_mesh']

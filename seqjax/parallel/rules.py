@@ -65,9 +65,9 @@ def has_rows(path):
     return _names(path)[0] in ROWS
 
 
-def state_shardings(state, of_parameters, mesh):
-    """Shardings for a whole training state: moments and averages lie where their parameter lies, the rest everywhere.
-    What belongs to the rows of the batch lies where they lie.
+def placed(state, of_parameters, mesh):
+    """A whole training state of ShapeDtypeStructs with their shardings: moments and averages lie where their parameter lies, the
+    rest everywhere. What belongs to the rows of the batch lies where they lie.
 
     A leaf belongs to a parameter when its path ends in the parameter's path: optax keeps the tree of the parameters
     inside whatever it wraps around it. A leaf of another shape (a factored moment) is replicated.
@@ -82,7 +82,8 @@ def state_shardings(state, of_parameters, mesh):
                 return place
         return replicated(mesh)
 
-    return jax.tree_util.tree_map_with_path(sharding, state)
+    return jax.tree_util.tree_map_with_path(
+        lambda path, x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding(path, x)), state)
 
 
 # ------------------------------------------------------------------------------------------------ activations

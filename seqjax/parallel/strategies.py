@@ -43,9 +43,9 @@ class Jit(_Strategy):
 
     axis_name = None
 
-    def state_layout(self, abstract_state, boxed_params):
-        """The shardings of the canonical state."""
-        return rules.state_shardings(abstract_state, rules.parameter_shardings(boxed_params, self.mesh), self.mesh)
+    def placed(self, abstract, boxed):
+        """The ShapeDtypeStructs of a canonical state, each with its sharding. boxed: the parameters, their axes named."""
+        return rules.placed(abstract, rules.parameter_shardings(boxed, self.mesh), self.mesh)
 
     def enter(self, state):
         return state
@@ -85,8 +85,8 @@ class Pmap(_Strategy):
             raise FieldError('parallel.strategy', 'pmap', "is data parallel only; set fsdp=1 and tensor=1, or use 'jit'")
         super().__init__(mesh)
 
-    def state_layout(self, abstract_state, boxed_params):
-        return rules.state_shardings(abstract_state, {}, self.mesh)  # a copy everywhere, whatever the parameter
+    def placed(self, abstract, boxed):
+        return rules.placed(abstract, {}, self.mesh)  # a copy everywhere, whatever the parameter
 
     def enter(self, state):
         shares = len(self._local_devices())

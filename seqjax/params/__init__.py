@@ -8,10 +8,11 @@ A module's init returns boxes that name the axes of a parameter; `unbox` gives t
 
 from flax.core.meta import unbox
 
+from seqjax.params.digest import digest
 from seqjax.params.freezing import join, split
 from seqjax.params.low_rank import FROZEN as LORA_FROZEN
 from seqjax.params.low_rank import LoRA, lora
 from seqjax.params.low_rank import merge as merge_lora
 from seqjax.params.quantisation import quantise, size_in_bytes
 
-__all__ = ['LORA_FROZEN', 'LoRA', 'join', 'lora', 'merge_lora', 'quantise', 'size_in_bytes', 'split', 'unbox']
+__all__ = ['LORA_FROZEN', 'LoRA', 'digest', 'join', 'lora', 'merge_lora', 'quantise', 'size_in_bytes', 'split', 'unbox']

@@ -1,13 +1,14 @@
 """Layers one by one, or stacked: parameters that were learned in one layout, for a model that has the other.
 
     one by one    decoder/block_0/attention/query/kernel [D, H, K], decoder/block_1/..., ...
-    stacked       decoder/blocks/attention/query/kernel [L, D, H, K]                           (config.model.scan)
+    stacked       decoder/blocks/attention/query/kernel [L, D, H, K]                           (config.model.scan_layers)
 """
 
 import dataclasses
 import functools
 import re
 
+from flax import traverse_util
 import jax
 import jax.numpy as jnp
 
@@ -23,6 +24,15 @@ def in_layout_of(paths, origin):
     if here and not there:
         return _stacked(origin)
     return _one_by_one(origin) if there and not here else origin
+
+
+def one_by_one(params):
+    """A tree of parameters with stacked layers taken apart, as a model without scan_layers has them."""
+    found = {}
+    for path, leaf in traverse_util.flatten_dict(params, sep='/').items():
+        layers = enumerate(leaf) if STACKED.search(path) else [(None, leaf)]
+        found |= {path if number is None else STACKED.sub(f'block_{number}', path): layer for number, layer in layers}
+    return traverse_util.unflatten_dict(found, sep='/')
 
 
 def _stacked(origin):

@@ -169,6 +169,13 @@ def flatten(tree):
     return {jax.tree_util.keystr(path, simple=True, separator='/'): leaf for path, leaf in leaves}
 
 
+def used_parts(arrays):
+    """(parameters, running statistics): the parts of a checkpoint that evaluation, generation and other runs take, those of a
+    teacher that the task keeps, of the average, or what is trained. arrays: the paths of a manifest."""
+    parts = ('task_state/teacher', 'batch_stats'), ('ema', 'ema_batch_stats'), ('params', 'batch_stats')
+    return next(pair for pair in parts if pair[0] == 'params' or any(path.startswith(f'{pair[0]}/') for path in arrays))
+
+
 def verify(path):
     """What is wrong with the checkpoint at `path`; an empty list when every byte is the one that was saved."""
     try:

@@ -21,8 +21,8 @@ from seqjax.errors import UserError
 from seqjax.runs import files
 
 
-_LEARNED = {'': 'read text', 'text': 'continue a text', 'labelled': 'label sequences', 'pairs': 'translate'}
-_MODES = dict(text=lambda codec: '--mode=generate', pairs=lambda codec: '--mode=generate --input=FILE',
+_LEARNED = {'': 'read text', 'text': 'continue a text', 'labelled': 'label sequences', 'pairs': 'translate', 'captions': 'read images and captions', 'series': 'forecast'}
+_MODES = dict(text=lambda codec: '--mode=generate', captions=lambda codec: '--mode=eval', series=lambda codec: '--mode=eval', pairs=lambda codec: '--mode=generate --input=FILE',
               labelled=lambda codec: '--mode=eval' if codec.tokenizer is None else '--mode=predict --input=FILE')
 
 
@@ -98,21 +98,22 @@ class RunDirectory:
 
     def begin(self, texts):
         """The same, of {name: text} that `texts_of` has made."""
+        has = lambda name: self.read(name) is not None
+        kept = {name: has('data.json') for name in texts} | {
+            'config.json': False, 'model.json': has('model.json') and has('config.json')}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.write('config.json', texts['config.json'])
+            for name, text in texts.items():
+                if not kept[name]:
+                    self.write(name, text)
         except OSError as error:
             raise UserError(f'--workdir={self.path}: cannot be made ({error}); name a directory you can write to') from error
-        known = self.read('data.json') is not None
-        for name, text in texts.items():
-            if name != 'config.json' and not (known if name != 'model.json' else self.read(name) is not None):
-                self.write(name, text)
 
 
 def texts_of(config, dataset, model=None):
-    """{name: text} of what a run keeps of a config, a dataset and a `SavedModel`; data.json is the last."""
+    """{name: text} of what a run keeps of a config, a dataset and a `SavedModel`; in this order, and data.json is the last."""
     saved = {} if model is None else {'model.json': model.dumps()}
-    return {'config.json': configs.dumps(config), **saved, **dataset.files(),
+    return {**saved, 'config.json': configs.dumps(config), **dataset.files(),
             'data.json': json.dumps(dataset.facts(), indent=2) + '\n'}
 
 
@@ -184,11 +185,6 @@ class MetricsLog:
 def read_metrics(path):
     """The lines of a metrics.jsonl as dicts."""
     return [json.loads(line) for line in _complete_lines(path)]
-
-
-def is_logged(path, step, name):
-    """Whether a metrics.jsonl has a value of that name at `step`."""
-    return any(line['step'] == step and name in line for line in read_metrics(path))
 
 
 def _complete_lines(path):

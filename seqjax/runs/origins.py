@@ -15,13 +15,13 @@ from seqjax.data.text.codecs import FILE
 from seqjax.data.text.pretrained_tokenizer import BERT_MARKS
 from seqjax.errors import FieldError, UserError
 from seqjax.params import low_rank, paths
-from seqjax.runs.checkpoints import Checkpoints, verify
+from seqjax.runs.checkpoints import Checkpoints, used_parts, verify
 from seqjax.runs.directory import RunDirectory, runs_below
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Parameters that were learned before, not yet read.
+    """Parameters that were learned before, running statistics of batch norms among them, not yet read.
 
         str()       what to call them
         shapes      {path: ShapeDtypeStruct} of all there are
@@ -67,16 +67,17 @@ def _run(run, which, refuse, report):
     checkpoints, old = Checkpoints(run.checkpoints), run.saved_config()
     step = _find_step(checkpoints, which, refuse, report)
     arrays = {path: jax.ShapeDtypeStruct(x['shape'], x['dtype']) for path, x in checkpoints.manifest(step)['arrays'].items()}
-    part = 'ema/' if any(path.startswith('ema/') for path in arrays) else 'params/'
-    saved = {path.removeprefix(part): x for path, x in arrays.items() if path.startswith(part)}
+    parts = [f'{part}/' for part in used_parts(arrays)]
+    names = {path.removeprefix(part): path for part in parts for path in arrays if path.startswith(part)}
+    saved = {path: arrays[name] for path, name in names.items()}
 
     def fetch(wanted):
-        target = {f'{part}{path}': _at(saved[path], place) for path, place in wanted.items()}
+        target = {names[path]: _at(saved[path], place) for path, place in wanted.items()}
         for path, place in wanted.items():
-            target |= {f'{part}{side}': _at(saved[side], parallel.replicated(place.mesh))
+            target |= {names[side]: _at(saved[side], parallel.replicated(place.mesh))
                        for side in low_rank.sides(path) if side in saved}
-        found = checkpoints.restore(step, target, part=True)
-        found = {path.removeprefix(part): x for path, x in found.items()}
+        restored = checkpoints.restore(step, target, part=True)
+        found = {path: restored[name] for path, name in names.items() if name in restored}
         return found if found.keys() == wanted.keys() else _merged(found, old.lora.alpha, wanted)
 
     shapes = {path: x for path, x in saved.items() if not low_rank.is_adapter(path)}
@@ -115,7 +116,7 @@ def _files_of_hugging_face(directory):
     from seqjax import interop  # here, because most runs need none of it
 
     found = interop.from_hf(directory)
-    arrays = paths.by_path(meta.unbox(found.variables['params']))
+    arrays = {path: x for tree in meta.unbox(found.variables).values() for path, x in paths.by_path(tree).items()}
     shapes = {path: jax.ShapeDtypeStruct(x.shape, x.dtype) for path, x in arrays.items()}
 
     def fetch(wanted):

@@ -9,18 +9,19 @@ import jax
 import numpy as np
 
 from seqjax import config as configs
-from seqjax import parallel
+from seqjax import models, parallel
 from seqjax.errors import UserError
 from seqjax.params import low_rank, quantisation
-from seqjax.runs.checkpoints import Checkpoints, verify
+from seqjax.runs.checkpoints import Checkpoints, used_parts, verify
 from seqjax.runs.directory import RunDirectory, check_same_experiment
-from seqjax.runs.saved_model import SavedModel, saved_model
+from seqjax.runs.saved_model import saved_model
 
 
 def load_model(workdir: Any, checkpoint: str = 'latest', *, weights: str = '', activations: bool = False) -> tuple[Any, dict]:
     """(linen module, parameters) of a run, for code of your own: model.apply({'params': params}, ...).
 
-    The EMA where there is one, adapters merged. No task, no optimizer and no data take part. weights, activations: in 8 bits,
+    The teacher or the EMA where there is one, adapters merged. Of a model with batch norms the module knows its running statistics:
+    it is a `models.WithStatistics`. No task, no optimizer and no data take part. weights, activations: in 8 bits,
     as config.quantise says.
     """
     run = RunDirectory(workdir)
@@ -35,37 +36,37 @@ def restored(run: RunDirectory, config: Any, checkpoint: str = 'latest') -> tupl
 
 
 def restore_model(run: RunDirectory, config: Any, step: int, checkpoints: Checkpoints) -> tuple[Any, dict]:
-    """The same of a checkpoint that `find_checkpoint` has found; config: on which devices, and in how many bits."""
-    saved = saved_model(run)
+    """The same of a checkpoint that `find_checkpoint` has found; config: on which devices, and in how many bits. The optimizer's
+    share of the checkpoint is not read."""
+    saved, arrays = saved_model(run), checkpoints.manifest(step)['arrays']
     model = saved.build()
-    return model, restore_parameters(config, saved, model, checkpoints, step)
-
-
-def restore_parameters(config: Any, saved: SavedModel, model: Any, checkpoints: Checkpoints, step: int) -> dict:
-    """Those of a checkpoint that the model computes with: the EMA where there is one, adapters merged, in 8 bits where
-    config.quantise says so. The optimizer's share of the checkpoint is not read."""
-    arrays = checkpoints.manifest(step)['arrays']
-    which = 'ema' if any(path.startswith('ema/') for path in arrays) else 'params'
-    boxed = jax.eval_shape(lambda: saved.init(model))['params']
-    strategy = make_strategy(config)
-    target = traverse_util.flatten_dict(placed({which: meta.unbox(boxed)}, boxed, strategy)[which], sep='/')
+    which, of_statistics = used_parts(arrays)
+    variables = jax.eval_shape(lambda: saved.init(model))
+    boxed = variables['params']
+    sizes = {axis: config.parallel[axis] for axis in parallel.AXES}
+    strategy = configs.with_prefix('config', lambda: parallel.make_strategy(config.parallel.strategy, **sizes))
+    target = traverse_util.flatten_dict(strategy.placed({which: meta.unbox(boxed)}, boxed)[which], sep='/')
     for path in list(target):
         for side in low_rank.sides(path):
             if (there := arrays.get(f'{which}/{side}')) is not None:
                 target[side] = jax.ShapeDtypeStruct(there['shape'], there['dtype'],
                                                     sharding=parallel.replicated(strategy.mesh))
     found = checkpoints.restore(step, {which: traverse_util.unflatten_dict(target, sep='/')}, part=True)[which]
+    if 'batch_stats' in variables:
+        model = models.WithStatistics(
+            model, _statistics(meta.unbox(variables['batch_stats']), of_statistics, step, checkpoints, strategy))
     params = low_rank.merge(found, saved.alpha) if any(map(low_rank.is_adapter, target)) else found
     if not config.quantise.weights:
-        return params
+        return model, params
     summed = quantisation.find_summed_axes(lambda: saved.init(model))
-    return jax.jit(lambda params: quantisation.with_eight_bits(params, summed, **config.quantise))(params)
+    return model, jax.jit(lambda params: quantisation.with_eight_bits(params, summed, **config.quantise))(params)
 
 
-def placed(abstract: Any, boxed: Any, strategy: Any) -> Any:
-    """The same ShapeDtypeStructs, each with the sharding that a strategy gives it."""
-    layout = strategy.state_layout(abstract, boxed)
-    return jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), abstract, layout)
+def _statistics(shapes, which, step, checkpoints, strategy):
+    """The running statistics of a checkpoint that are evaluated with, on every device."""
+    place = parallel.replicated(strategy.mesh)
+    target = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
+    return checkpoints.restore(step, {which: target}, part=True)[which]
 
 
 def find_checkpoint(run: RunDirectory, which: str) -> tuple[int, Checkpoints]:
@@ -84,12 +85,13 @@ def find_checkpoint(run: RunDirectory, which: str) -> tuple[int, Checkpoints]:
     return step, checkpoints
 
 
-def open_run(config: Any, workdir: Any, may_differ: tuple = ()) -> RunDirectory:
-    """The directory of a run, which must be one of the experiment that `config` describes."""
+def open_run(config: Any, workdir: Any, may_differ: tuple = ()) -> tuple[Any, RunDirectory]:
+    """(`config` for these devices, the directory of a run), which must be one of the experiment that `config` describes."""
+    config = for_these_devices(config)
     configs.validate(config)
     run = workdir if isinstance(workdir, RunDirectory) else RunDirectory(workdir)
     check_same_experiment(run.path, run.saved_config(), config, may_differ)
-    return run
+    return config, run
 
 
 def for_these_devices(config: Any) -> Any:
@@ -100,7 +102,3 @@ def for_these_devices(config: Any) -> Any:
         config.parallel.update(data=1, fsdp=1, tensor=1, strategy='jit')
     return config
 
-
-def make_strategy(config: Any) -> Any:
-    return configs.with_prefix('config', lambda: parallel.make_strategy(
-        **{name: config.parallel[name] for name in ('strategy', *parallel.AXES)}))

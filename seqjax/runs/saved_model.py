@@ -11,13 +11,13 @@ import dataclasses
 import json
 from typing import Any
 
-from flax.core import meta
 import jax
 import numpy as np
 
 from seqjax import config as configs
 from seqjax import models
 from seqjax.errors import UserError
+from seqjax.fields import new_name
 from seqjax.runs.directory import RunDirectory
 
 FILE = 'model.json'
@@ -60,8 +60,10 @@ def loads(text: str) -> SavedModel:
     arguments, named = jax.tree.map(spec, saved['given'], is_leaf=is_spec)
     from_data = {name: np.zeros(value['shape'], value['dtype']) if is_spec(value) else value
                  for name, value in saved['from_data'].items()}
-    return SavedModel(saved['name'], saved['fields'], from_data, (tuple(arguments), named), saved['alpha'],
-                      tuple(saved.get('decided', ())))
+    known = models.fields(saved['name']) if saved['name'] in models.MODELS else {}
+    now = lambda field: new_name('model', field, known) or field  # what an older run calls otherwise
+    return SavedModel(saved['name'], {now(field): value for field, value in saved['fields'].items()}, from_data,
+                      (tuple(arguments), named), saved['alpha'], tuple(map(now, saved.get('decided', ()))))
 
 
 def make_model(config: Any, from_data: dict, inputs: Any) -> tuple[Any, dict]:
@@ -106,13 +108,19 @@ def saved_model(run: RunDirectory) -> SavedModel:
 
 
 def _given(task, sample):
-    """What the task gives the init of its model."""
+    """What the task gives the init of its model; what it makes of its own afterwards, as a head, is not made here."""
     class Probe:
         def init(self, key, *arguments, **named):
-            given.append((arguments, named))
-            return {'params': {}}
+            raise _Given(arguments, named)
 
-    given, probed = [], copy.copy(task)
+    probed = copy.copy(task)
     object.__setattr__(probed, 'model', Probe())
-    meta.unbox(probed.init(None, sample))
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *np.shape(x)[1:]), np.asarray(x).dtype), given[0])
+    try:
+        probed.init(None, sample)
+    except _Given as given:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *np.shape(x)[1:]), np.asarray(x).dtype), given.args)
+    raise TypeError(f'{type(task).__name__}.init does not call the init of its model')
+
+
+class _Given(Exception):
+    """args: (positional, named) arguments of an init."""

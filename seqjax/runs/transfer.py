@@ -18,7 +18,7 @@ from seqjax.runs.origins import open_origin
 from seqjax.runs.saved_model import FILE, loads
 
 # Endings of fields of a model that weights do not depend on: with others they mean the same.
-HARMLESS = ('name', 'dropout', 'dtype', 'scan', 'remat', 'init_scale', 'zoneout')
+HARMLESS = ('name', 'dropout', 'dtype', 'scan_layers', 'remat', 'init_scale', 'zoneout', 'zero_init', 'momentum', 'position_scale')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,25 +26,25 @@ class Start:
     """What a run begins with.
 
     taken: {path of a parameter: its path in the origin}. fresh: paths of those that start anew. left_out: paths in the
-    origin that nobody takes. params: shapes and shardings of all parameters of the run. notes: what else is to be said.
+    origin that nobody takes. wanted: {path: shape and sharding} of all parameters of the run, those of LoRA left out; running
+    statistics of batch norms are among them. notes: what else is to be said.
     """
 
     origin: Any
     taken: dict
     fresh: list
     left_out: list
-    params: Any
+    wanted: dict
     notes: list
 
     def parameters(self):
         """{path: array} of what is taken, each where the run wants it."""
-        wanted = paths.by_path(self.params)
-        found = self.origin.fetch({old: wanted[new].sharding for new, old in self.taken.items()})
+        found = self.origin.fetch({old: self.wanted[new].sharding for new, old in self.taken.items()})
         return {new: found[old] for new, old in self.taken.items()}
 
     def describe(self):
         """Lines for a reader: how many were taken, which are new, which of the old ones are not used."""
-        new = f' ({_listed(self.fresh, _of_model(self.params))})' if self.fresh else ''
+        new = f' ({_listed(self.fresh, self.wanted)})' if self.fresh else ''
         old = f', {len(self.left_out)} left out ({_listed(self.left_out, self.origin.shapes)})' if self.left_out else ''
         yield f'begins with {self.origin}: {len(self.taken)} parameters taken{old}, {len(self.fresh)} new{new}'
         yield from self.notes
@@ -77,7 +77,7 @@ def with_model_of(origin, config, typed=()):
 def as_begun(config, run, typed=()):
     """The config with the fields of the model that were decided when the run began: see `with_model_of`."""
     text = run.read(FILE)
-    saved = loads(text) if text and config.init_from else None
+    saved = loads(text) if text and getattr(config, 'init_from', '') else None
     if saved is None or saved.name != config.model.name:
         return config
     config = config.copy_and_resolve_references()
@@ -87,7 +87,7 @@ def as_begun(config, run, typed=()):
 
 def make_start(config, origin, parts):
     """The Start of a run; what does not fit is refused, and what was misspelt is named. Reads no array."""
-    wanted = _of_model(parts.target.params)
+    wanted = {**_of_model(parts.target.params), **paths.by_path(parts.target.batch_stats)}
     origin = in_layout_of(wanted, origin)
     offered = renamed(origin.shapes, config.init_map)
     anew = paths.parse(config.init_fresh)
@@ -100,8 +100,8 @@ def make_start(config, origin, parts):
                          f'{", ".join(origin.shapes)}; here: {", ".join(wanted)}; rename them with config.init_map')
     _check_shapes(config, {path: (origin.shapes[old].shape, wanted[path].shape) for path, old in taken.items()}, wanted)
     fresh, used = [path for path in wanted if path not in taken], set(taken.values())
-    return Start(origin, taken, fresh, [path for path in origin.shapes if path not in used], parts.target.params,
-                 [*_other_tokens(config, origin), *_other_fields(config, origin), *_stuck(fresh, wanted, parts.parameters)])
+    return Start(origin, taken, fresh, [path for path in origin.shapes if path not in used], wanted,
+                 [*_other_tokens(config, origin, parts.dataset.for_model()), *_other_fields(config, origin), *_stuck(fresh, wanted, parts.parameters)])
 
 
 def renamed(known, text):
@@ -154,9 +154,9 @@ def _check_shapes(config, shapes, wanted):
                          + '\n  '.join(different.values()) + f"\nto start these anew, add --config.init_fresh='{anew}'")
 
 
-def _other_tokens(config, origin):
+def _other_tokens(config, origin, for_model):
     """A note where a token here is another one there, and tables of tokens mean something else."""
-    if data.inherited(data.saved_codec(origin.read), configs.task_name(config)) is None:
+    if for_model.get('vocabulary') and data.inherited(data.saved_codec(origin.read), configs.task_name(config)) is None:
         yield ('note: tokens are those of this run: what was learned there of single tokens, as in tables, means nothing here; '
                'start it anew with config.init_fresh')
 

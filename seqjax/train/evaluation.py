@@ -83,12 +83,16 @@ def _decoded(parts, state, name, *, stop=lambda: False, seen=lambda count: None)
         if stop():
             raise _Stopped
 
-    return parts.decoded.measure(parts.task.model, on_one_device(parts, state), name, watch)
+    return parts.decoded.measure(*on_one_device(parts, state), name, watch)
 
 
 def metric_names(parts):
     """The names that `evaluate_splits` will find for the validation split, without a program: the summary of any numbers."""
-    shapes = jax.eval_shape(parts.task, parts.parameters.plain, parts.evaluation[0])
+    def evaluated(params, batch_stats, state, batch):
+        return parts.task.holding(batch_stats, state)(params, parts.task.prepare(batch))
+
+    shapes = jax.eval_shape(evaluated, parts.parameters.plain, parts.parameters.batch_stats, parts.target.task_state,
+                            parts.evaluation[0])
     found = summarise(parts.task, jax.tree.map(lambda x: np.ones(x.shape, x.dtype), shapes), 'eval')
     return [*found, *(f'eval/{name}' for name in (parts.decoded.measured if parts.decoded and parts.decoded.rows else ()))]
 
@@ -96,6 +100,11 @@ def metric_names(parts):
 def summarise(task, sums, prefix):
     """{'eval/loss': ..., ...}: what metrics.jsonl says of an evaluation."""
     return {f'{prefix}/{name}': float(value) for name, value in task.summary(sums).items()}
+
+
+def remarks(task, found):
+    """{name: sentence} of `Task.remarks` on the validation split; '' where there is nothing to say."""
+    return task.remarks({name.removeprefix('eval/'): value for name, value in found.items() if name.startswith('eval/')})
 
 
 def short_line(summary):
@@ -124,7 +133,7 @@ def draw(task, sums, run, name, step):
 
 def place_of(config, run, step):
     """The directory for the files of an evaluation of a checkpoint, as a RunDirectory: that of the run where it measures what
-    the run itself measures last, and else a folder in it that says what is different, as 'eval_00000020_beam=2'."""
+    the run itself measures last, and else a folder in it that says what is different, as 'eval_00000020_num_beams=2'."""
     changed = _changed(config, run.saved_config())
     newest = max((line['step'] for line in read_metrics(run.metrics) if 'eval/loss' in line), default=0)
     if not changed and step >= newest:

@@ -18,11 +18,11 @@ from seqjax.params.paths import by_path
 from seqjax.registry import Registry
 from seqjax.runs import transfer
 from seqjax.runs.directory import RunDirectory, texts_of
-from seqjax.runs.restore import make_strategy, placed
 from seqjax.runs.saved_model import describe_model, make_model
 from seqjax.runs.transfer import Start
 from seqjax.train import stopping
 from seqjax.train.decode_eval import Decoded, make_decoded
+from seqjax.train.evaluation import metric_names
 from seqjax.train.optimizers import TUNABLE, make_optimizer
 from seqjax.train.parameters import Parameters, make_parameters
 from seqjax.train.schedules import make_schedule
@@ -102,8 +102,8 @@ class Experiment:
 
     def train_step(self, config, report=lambda text: None):
         """The training step, compiled for every shape of batch that it meets; report: told of more than were declared."""
-        step = make_train_step(self.task, self.optimizer, self.schedule, seed=config.seed, ema=config.optimizer.ema,
-                               accumulate=config.train.accumulate, axis_name=self.strategy.axis_name,
+        step = make_train_step(self.task, self.optimizer, self.schedule, seed=config.seed, ema=config.optimizer.ema_decay,
+                               accumulate=config.train.gradient_accumulation_steps, axis_name=self.strategy.axis_name,
                                frozen=self.parameters.frozen, merge=self.parameters.merge)
         return parallel.Programs(self.strategy, step, updates_state=True, declared=self.dataset.shapes[0], report=report)
 
@@ -118,7 +118,8 @@ def build(config, run, origin=None, report=lambda text: None):
     else from `origin`, what the run begins with (see `transfer`), where it begins with something. report: told what is read
     before it is, as that may take a while.
     """
-    strategy = make_strategy(config)
+    sizes = {axis: config.parallel[axis] for axis in parallel.AXES}
+    strategy = configs.with_prefix('config', lambda: parallel.make_strategy(config.parallel.strategy, **sizes))
     check_batch(config, strategy.mesh)
     width = None if config.parameters else config.model.get('width')
     make = lambda width: configs.with_prefix('config.optimizer', lambda: optimizer_of(config, width))
@@ -126,19 +127,20 @@ def build(config, run, origin=None, report=lambda text: None):
     report(f'reading {config.data.source}')
     dataset = configs.with_prefix('config', lambda: load_data(config, run, origin))
     rows = dict(batch_size=config.data.batch_size, process=jax.process_index(), processes=jax.process_count())
+    limit = config.train.eval_batches if config.data.split == 'validation' else 0  # the test split is measured as a whole
     training, evaluation = configs.with_prefix('config', lambda: (
         dataset.training_batches(seed=config.seed, **rows),
-        dataset.evaluation_batches(split=config.data.split, limit=_limit(config), **rows)))
+        dataset.evaluation_batches(split=config.data.split, limit=limit, **rows)))
     test = dataset.evaluation_batches(split='test', **rows) if 'test' in dataset.splits else None
     task = make_task(config, for_model=dataset.for_model(), for_task=dataset.for_task(), sample=dataset.sample()['inputs'])
     schedule, optimizer = made or make(getattr(task.model, 'width', None))
 
     parameters = make_parameters(config, task, dataset.sample())
-    state = jax.eval_shape(functools.partial(first_state, task, optimizer, frozen=parameters.frozen, **_first(config)),
-                           parameters.abstract)
-    target = placed(state, parameters.boxed, strategy)
-    return Experiment(config, run, strategy, dataset, training, evaluation, test, task, schedule, optimizer, parameters, target,
-                      configs.with_prefix('config', lambda: make_decoded(config, dataset)))
+    state = jax.eval_shape(functools.partial(first_state, task, optimizer, frozen=parameters.frozen, merge=parameters.merge,
+                                             **_first(config)), parameters.abstract, parameters.batch_stats)
+    decoded = configs.with_prefix('config', lambda: make_decoded(config, dataset, task)) if task.decodes else None
+    return Experiment(config, run, strategy, dataset, training, evaluation, test, task, schedule, optimizer, parameters,
+                      strategy.placed(state, parameters.boxed), decoded)
 
 
 def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = lambda text: None, *,
@@ -152,13 +154,15 @@ def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = la
     if config.data.split != 'validation':
         raise FieldError('config.data.split', config.data.split, 'training is watched on the validation split, and the test '
                          'split is measured once, at the end; leave it out, or use --mode=eval')
-    run = RunDirectory(workdir)
-    config = transfer.as_begun(config, run, typed)
+    run, origin, decided = RunDirectory(workdir), None, ()
+    if config.init_from:
+        config = transfer.as_begun(config, run, typed)
+        origin = transfer.find_origin(config, run, report)
+        config, decided = transfer.with_model_of(origin, config, typed)
     run.check(config)
-    origin = transfer.find_origin(config, run, report)
-    config, decided = transfer.with_model_of(origin, config, typed)
     parts = build(config, run, origin, report)
-    stopping.check(config, parts)
+    if config.train.stop_metric:
+        stopping.check_name(config.train.stop_metric, metric_names(parts))
     return dataclasses.replace(
         parts, start=transfer.make_start(config, origin, parts) if origin else None, lines=tuple(parts.describe()),
         texts=texts_of(config, parts.dataset, parts.saved_model(config, decided)))
@@ -166,7 +170,7 @@ def prepare(config: ConfigDict, workdir: Any, report: Callable[[str], None] = la
 
 def _first(config):
     """What the first state of a run has beside parameters."""
-    return dict(ema=config.optimizer.ema > 0, carried_rows=config.data.batch_size if config.data.get('carry') else 0)
+    return dict(ema=config.optimizer.ema_decay > 0, carried_rows=config.data.batch_size if config.data.get('stateful') else 0)
 
 
 def make_task(config, *, for_model, for_task, sample):
@@ -182,7 +186,7 @@ def make_task(config, *, for_model, for_task, sample):
 def optimizer_of(config, width):
     """(learning rate by step, optimizer) of a model of that width."""
     options = config.optimizer
-    read = {name: options[name] for name in ('clip_norm', 'clip_value', 'weight_decay', 'no_decay', 'rates', *TUNABLE)}
+    read = {name: options[name] for name in ('clip_norm', 'clip_value', 'weight_decay', 'no_decay', 'layerwise_rates', *TUNABLE)}
     schedule = make_schedule(options.schedule, options.learning_rate, steps=config.train.steps, width=width,
                              warmup_steps=options.warmup_steps, final_rate=options.final_rate)
     return schedule, make_optimizer(options.name, schedule, **read)
@@ -200,19 +204,14 @@ def other_rate(config, steps, schedule, step):
                                   f'of the {options.schedule} schedule: here from {was:.3g} to {now:.3g}')
 
 
-def _limit(config):
-    """The batches of an evaluation; the test split is always measured as a whole."""
-    return config.train.eval_batches if config.data.split == 'validation' else 0
-
-
 def check_batch(config, mesh):
     """The rows of a micro-batch must be shared out evenly."""
     shards = mesh.shape['data'] * mesh.shape['fsdp']
-    micro = config.data.batch_size // config.train.accumulate
+    micro = config.data.batch_size // config.train.gradient_accumulation_steps
     if micro % shards:
         raise FieldError('config.data.batch_size', config.data.batch_size,
-                         f'must be a multiple of {shards * config.train.accumulate}: data x fsdp = {shards} shards, and '
-                         f'train.accumulate={config.train.accumulate}')
+                         f'must be a multiple of {shards * config.train.gradient_accumulation_steps}: data x fsdp = {shards} shards, and '
+                         f'train.gradient_accumulation_steps={config.train.gradient_accumulation_steps}')
 
 
 def load_data(config, run, origin=None):

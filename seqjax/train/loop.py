@@ -11,9 +11,9 @@ import jax
 from seqjax import data, parallel
 from seqjax.analysis.curves import plot_loss
 from seqjax.runs.checkpoints import Checkpoints
-from seqjax.runs.directory import MetricsLog, is_logged, read_metrics
+from seqjax.runs.directory import MetricsLog, read_metrics
 from seqjax.train import stopping
-from seqjax.train.evaluation import evaluate_splits, short_line
+from seqjax.train.evaluation import evaluate_splits, remarks, short_line
 from seqjax.train.experiment import LOOPS, Experiment, other_rate, prepare
 from seqjax.train.interrupts import Interrupts
 from seqjax.train.progress import ProgressBar
@@ -30,15 +30,15 @@ class Interrupted(Exception):
         self.exit_code = exit_code
 
 
-def train(described, workdir=None):
+def train(described, workdir=None, *, typed=()):
     """Trains from the newest checkpoint on and returns the final metrics.
 
     Args:
-        described: a config, with the `workdir` to train in, or an Experiment that is prepared for one.
+        described: a config, with the `workdir` to train in and what was `typed` (see `prepare`), or an Experiment that is prepared.
     """
     lead = jax.process_index() == 0
     say = lambda text: print(text, file=sys.stderr) if lead else None
-    parts = described if isinstance(described, Experiment) else prepare(described, workdir, say)
+    parts = described if isinstance(described, Experiment) else prepare(described, workdir, say, typed=typed)
     return LOOPS[parts.config.train.loop](parts)
 
 
@@ -52,7 +52,8 @@ def default_loop(parts):
             checkpoints = Checkpoints(run.checkpoints, keep_latest=config.train.keep_latest, keep_best=config.train.keep_best)
             step = checkpoints.newest_intact(report=bar.say) or 0
             patience = stopping.restored(config, run, checkpoints, step)
-            evaluated = is_logged(run.metrics, step, 'test/loss' if parts.test and patience.is_last(step) else 'eval/loss')
+            ends_with = 'test/loss' if parts.test and patience.is_last(step) else 'eval/loss'
+            evaluated = any(line['step'] == step and ends_with in line for line in read_metrics(run.metrics))
             if evaluated and (result := finished_result(config, run, patience, step)):
                 bar.say(f'resumed from step {step}, the last one; nothing is left to do')
                 _say_early_end(config, patience, step, bar.say)
@@ -95,6 +96,9 @@ def default_loop(parts):
             if found:
                 recorder.write(step, found)
                 bar.say(f'step {step}: {short_line(found)}')
+                if parts.task.remarks:
+                    for sentence in filter(None, remarks(parts.task, found).values()):
+                        bar.say(f'warning: {sentence}')
             return found
 
         watch, batches = functools.partial(_watch, config.parallel.deadline), data.prefetched(parts.training, step)

@@ -39,7 +39,7 @@ def available():
 
 
 def make_optimizer(name: str = 'adamw', learning_rate: Any = 1e-3, *, clip_norm: float = 0.0, clip_value: float = 0.0,
-                   weight_decay: float = 0.0, no_decay: str = '*bias,*scale', rates: str = '',
+                   weight_decay: float = 0.0, no_decay: str = '*bias,*scale', layerwise_rates: str = '',
                    **tuned: float | None) -> optax.GradientTransformation:
     """The optax transformation that `name` names.
 
@@ -50,8 +50,9 @@ def make_optimizer(name: str = 'adamw', learning_rate: Any = 1e-3, *, clip_norm:
     Args:
         name: any optimizer of optax that a learning rate makes complete. learning_rate: a number or a schedule.
         clip_norm, clip_value: gradient clipping by global norm and by value; 0: off.
-        weight_decay: 0: off, whatever optax would choose. no_decay: patterns of the parameters that are spared.
-        rates: factors of the learning rate for parts, 'embedding/*=0.1,output/*=2'.
+        weight_decay: 0: off, whatever optax would choose; of 'sgd' weight_decay * W is added to the gradient, before momentum.
+        no_decay: patterns of the parameters that are spared; the trust ratio of LARS leaves them out, too.
+        layerwise_rates: factors of the learning rate for parts, 'embedding/*=0.1,output/*=2'.
         tuned: b1, b2, eps and momentum; None: what optax chooses.
     """
     chain = []
@@ -60,17 +61,17 @@ def make_optimizer(name: str = 'adamw', learning_rate: Any = 1e-3, *, clip_norm:
     if clip_norm:
         chain.append(optax.clip_by_global_norm(clip_norm))
     chain.append(_named(name, learning_rate, weight_decay, no_decay, tuned))
-    if rates:
-        chain.append(_scale_parts(_parse_rates(rates)))
+    if layerwise_rates:
+        chain.append(_scale_parts(_parse_rates(layerwise_rates)))
     return optax.chain(*chain)
 
 
-def check_rates(rates: str, params: Any) -> None:
-    """Every pattern of `rates` must name a parameter, or the user has misspelt one."""
+def check_rates(layerwise_rates: str, params: Any) -> None:
+    """Every pattern of `layerwise_rates` must name a parameter, or the user has misspelt one."""
     paths = parameter_paths(params)
-    for pattern, _ in _parse_rates(rates):
+    for pattern, _ in _parse_rates(layerwise_rates):
         if not matches_any(paths, pattern):
-            raise FieldError('rates', pattern, f'matches no parameter; there are: {", ".join(paths)}')
+            raise FieldError('layerwise_rates', pattern, f'matches no parameter; there are: {", ".join(paths)}')
 
 
 def _named(optimizer, learning_rate, weight_decay, no_decay, tuned):
@@ -86,14 +87,19 @@ def _named(optimizer, learning_rate, weight_decay, no_decay, tuned):
     for name in chosen:
         if name not in accepted:
             raise FieldError(name, chosen[name], f"'{optimizer}' does not take it; set it to none")
+    spared = parse(no_decay)
+    decayed = lambda params: map_paths(lambda path, _: not matches(path, spared), params)
+    if 'trust_ratio_mask' in accepted:
+        chosen['trust_ratio_mask'] = decayed  # LARS: biases and norms take plain steps (You et al. 2017; SimCLR, appendix B.6)
+    if weight_decay and optimizer == 'sgd':  # an L2 penalty, with momentum, as in torch and in the papers on ResNets
+        return optax.chain(optax.add_decayed_weights(weight_decay, decayed), function(learning_rate=learning_rate, **chosen))
     if weight_decay:
         if 'weight_decay' not in accepted:
             raise FieldError('weight_decay', weight_decay, f"'{optimizer}' has no weight decay; set it to 0, or use 'adamw'")
         chosen['weight_decay'] = weight_decay
         mask = next((name for name in ('mask', 'weight_decay_mask') if name in accepted), None)
-        spared = parse(no_decay)
         if mask:
-            chosen[mask] = lambda params: map_paths(lambda path, _: not matches(path, spared), params)
+            chosen[mask] = decayed
         elif spared:
             raise FieldError('no_decay', no_decay, f"'{optimizer}' decays all parameters; set it to ''")
     elif 'weight_decay' in accepted:
@@ -120,8 +126,8 @@ def _parse_rates(text):
         except ValueError:
             pattern = ''
         if not pattern:
-            raise FieldError('rates', text, "write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'")
+            raise FieldError('layerwise_rates', text, "write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'")
         if not 0 < rates[-1][1] < math.inf:
-            raise FieldError('rates', text, f'{factor} must be a positive number; to train a part not at all, name it '
+            raise FieldError('layerwise_rates', text, f'{factor} must be a positive number; to train a part not at all, name it '
                              'in optimizer.freeze')
     return rates

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from seqjax import models
 from seqjax.tasks import Sums, Task
 
 
@@ -29,26 +30,43 @@ def collect(tree: Any) -> Any:
     return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]), tree)
 
 
+def mean_of(statistics: Any) -> Any:
+    """Of running statistics as each micro-batch has updated them, [count, ...], the mean."""
+    return jax.tree.map(lambda x: x.mean(axis=0), statistics)
+
+
+def statistics_of(task: Task) -> Any:
+    """The running statistics of a task's model as they were last updated, or None."""
+    model = getattr(task, 'model', None)
+    return model.batch_stats if isinstance(model, models.WithStatistics) else None
+
+
 def pair_sums(task: Task, params: Any, batch: dict, axis_name: str | None = None) -> Sums:
     """Sums over the global batch, without dropout. axis_name: the mapped axis whose devices hold rows each."""
     outputs = task.represent(params, batch, None)
     return task.pair_loss(params, *_gathered((outputs, batch), axis_name))
 
 
-def pair_gradients(task: Task, merge: Callable, params: Any, batch: dict, key: jax.Array, *, accumulate: int = 1,
-                   axis_name: str | None = None) -> tuple[Sums, Any]:
-    """(Sums over the global batch, gradient of the loss sum). merge: what the task is given of `params`."""
-    represent = lambda params, batch, key: task.represent(merge(params), batch, key)
+def pair_gradients(hold: Callable[[], Task], merge: Callable, params: Any, batch: dict, key: jax.Array, *, accumulate: int = 1,
+                   axis_name: str | None = None) -> tuple[Sums, Any, Any]:
+    """(Sums over the global batch, gradient of the loss sum, new running statistics or None).
+
+    hold: makes the task, with the running statistics of before. merge: what it is given of `params`.
+    """
+    def represent(params, batch, key):
+        task = hold()
+        return task.represent(merge(params), batch, key), statistics_of(task)
 
     def loss_sum(params, outputs):
-        sums = task.pair_loss(merge(params), outputs, everything)
+        sums = hold().pair_loss(merge(params), outputs, everything)
         return sums.loss, sums
 
     if accumulate == 1:
-        outputs, back = jax.vjp(lambda params: represent(params, batch, key), params)
+        outputs, back, statistics = jax.vjp(lambda params: represent(params, batch, key), params, has_aux=True)
     else:
         dealt = deal(batch, accumulate), jax.random.split(key, accumulate)
-        outputs = collect(jax.lax.map(lambda now: represent(params, *now), dealt))
+        outputs, statistics = jax.lax.map(lambda now: represent(params, *now), dealt)
+        outputs, statistics = collect(outputs), mean_of(statistics)
     everyones, everything = _gathered((outputs, batch), axis_name)
     (_, sums), (direct, cotangents) = jax.value_and_grad(loss_sum, argnums=(0, 1), has_aux=True)(params, everyones)
     cotangents = _own_rows(cotangents, axis_name)
@@ -57,13 +75,13 @@ def pair_gradients(task: Task, merge: Callable, params: Any, batch: dict, key: j
     else:
         def add(total, now):
             batch, key, cotangents = now
-            _, back = jax.vjp(lambda params: represent(params, batch, key), params)
+            _, back, _ = jax.vjp(lambda params: represent(params, batch, key), params, has_aux=True)
             return jax.tree.map(jnp.add, total, *back(cotangents)), None
 
         gradients, _ = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), (*dealt, deal(cotangents, accumulate)))
     if axis_name:
         gradients = jax.lax.psum(gradients, axis_name)
-    return sums, jax.tree.map(jnp.add, direct, gradients)
+    return sums, jax.tree.map(jnp.add, direct, gradients), statistics
 
 
 def _gathered(tree, axis_name):

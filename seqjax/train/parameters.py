@@ -18,7 +18,8 @@ class Parameters:
 
     boxed: their shapes, dtypes and named axes. frozen: patterns over the paths of those that are not trained, see
     `freezing`. adapters: a `low_rank.LoRA`, or None. rounded: writes those that the model computes with in 8 bits, see
-    `quantisation`, or does nothing.
+    `quantisation`, or does nothing. batch_stats: shapes and dtypes of the running statistics of batch norms, or None;
+    init_statistics: key -> those before the first step.
     """
 
     init: Any  # key -> those of the model, before anything is learned
@@ -26,12 +27,17 @@ class Parameters:
     frozen: tuple
     adapters: Any
     rounded: Any = lambda params: params
+    batch_stats: Any = None
+    init_statistics: Any = None
 
     def create(self, key, taken=None):
         """All of them before the first step. taken: {path: array} of those that do not start anew."""
-        params, taken = self.init(key), taken or {}
-        params = paths.map_paths(lambda path, x: taken[path].astype(x.dtype) if path in taken else x, params)
+        params = _with_taken(self.init(key), taken or {})
         return self.adapters.add(params, key) if self.adapters else params
+
+    def create_statistics(self, key, taken=None):
+        """The same of running statistics; None where there are none."""
+        return None if self.batch_stats is None else _with_taken(self.init_statistics(key), taken or {})
 
     def merge(self, params):
         """The tree that the model computes with."""
@@ -61,12 +67,22 @@ def make_parameters(config, task, sample):
             meta.unbox(variables['params']), projections, options.rank, options.alpha, options.targets))
         boxed, frozen = adapters.add_axes(variables['params']), (*low_rank.FROZEN, *frozen)
     else:
-        boxed = jax.eval_shape(init)['params']
+        variables = jax.eval_shape(init)
+        boxed = variables['params']
     made = Parameters(functools.partial(task.plain_init, batch=sample), boxed, frozen, adapters)
+    if 'batch_stats' in variables:
+        made = dataclasses.replace(made, batch_stats=meta.unbox(variables['batch_stats']),
+                                   init_statistics=lambda key: task.plain_variables(key, sample)['batch_stats'])
     if config.quantise.weights:
         summed = quantisation.find_summed_axes(init)
         rounded = functools.partial(quantisation.with_eight_bits, summed=summed, **config.quantise)
         made = dataclasses.replace(made, rounded=jax.jit(rounded))
-    configs.with_prefix('config.optimizer', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
-    configs.with_prefix('config.optimizer', lambda: optimizers.check_rates(config.optimizer.rates, made.abstract))
+    if frozen:
+        configs.with_prefix('config.optimizer', lambda: freezing.check(config.optimizer.freeze, frozen, made.abstract))
+    if config.optimizer.layerwise_rates:
+        configs.with_prefix('config.optimizer', lambda: optimizers.check_rates(config.optimizer.layerwise_rates, made.abstract))
     return made
+
+
+def _with_taken(tree, taken):
+    return paths.map_paths(lambda path, x: taken[path].astype(x.dtype) if path in taken else x, tree)

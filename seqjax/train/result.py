@@ -13,6 +13,7 @@ from seqjax.metrics.baselines import baseline_scores, unbeaten
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.runs.directory import jsonable, read_metrics
 from seqjax.train.decode_eval import signatures
+from seqjax.train.evaluation import remarks
 from seqjax.train.utilisation import compute_speed, peak_flops
 
 
@@ -31,7 +32,7 @@ def final_numbers(config, run, parts, recorder, train_step, patience, step, skip
         report(sentence)
     versions = {f'version/{name}': importlib.metadata.version(name) for name in ('jax', 'flax', 'optax', 'orbax-checkpoint')}
     best_step, best_value = patience.best()
-    return {**newest, **signatures(run), **simple, 'steps': min(step, config.train.steps), 'skipped': skipped,
+    return {**newest, **(remarks(parts.task, newest) if parts.task.remarks else {}), **signatures(run), **simple, 'steps': min(step, config.train.steps), 'skipped': skipped,
             'stopped_early': step < config.train.steps, 'best_metric': patience.metric, 'best_value': best_value,
             'best_step': best_step, 'best_checkpoint': Checkpoints(run.checkpoints).best_step(), 'seconds': round(recorder.seconds(), 1), 'tokens_per_second': round(speed),
             'flops_per_step': flops, **rates, 'parameters': parts.parameter_count(), 'seed': config.seed,

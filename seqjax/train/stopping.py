@@ -3,7 +3,6 @@
 from seqjax.errors import FieldError
 from seqjax.metrics.direction import lower_is_better
 from seqjax.runs.directory import jsonable, read_metrics
-from seqjax.train.evaluation import metric_names
 
 
 class Patience:
@@ -20,11 +19,18 @@ class Patience:
         self._values = {line['step']: line[self.metric] for line in lines if self.metric in line}
 
     def is_last(self, step, found=None):
-        """Whether the run ends at `step`. found: what an evaluation has just measured there, if one has."""
+        """Whether the run ends at `step`. found: what an evaluation has just measured there, if one has.
+
+        Only an evaluation ends a run: one that is interrupted later and goes on ends where it would have ended.
+        """
         if found:
-            _check_name(self.metric, found)
+            check_name(self.metric, found)
             self._values[step] = jsonable(found)[self.metric]
-        return step >= self._steps or step != self._goes_on and self._is_over(step)
+        if step >= self._steps or step == self._goes_on:
+            return step >= self._steps
+        values, (_, best) = list(self._values.values()), self.best()
+        since = len(values) - 1 - values.index(best) if best is not None else len(values)
+        return step == max(self._values, default=None) and since >= self._patience > 0
 
     def value(self, step):
         """What the evaluation at `step` measured; None where there was none, or it was not finite."""
@@ -39,12 +45,6 @@ class Patience:
         step, value = self.best()
         return f'{self.metric} was never finite' if step is None else f'{self.metric} was best at step {step}, {value:.4f}'
 
-    def _is_over(self, step):
-        """Only an evaluation ends a run: one that is interrupted later and goes on ends where it would have ended."""
-        values, (_, best) = list(self._values.values()), self.best()
-        since = len(values) - 1 - values.index(best) if best is not None else len(values)
-        return step == max(self._values, default=None) and since >= self._patience > 0
-
 
 def restored(config, run, checkpoints, step):
     """The Patience of a run that goes on from its checkpoint of `step`, or from the beginning where that is 0.
@@ -56,13 +56,7 @@ def restored(config, run, checkpoints, step):
     return Patience(config.train, lines, goes_on=step if more_steps else None)
 
 
-def check(config, parts):
-    """Refuses a metric to stop by that evaluations will not measure, before the first step."""
-    metric = Patience(config.train).metric
-    if config.train.stop_metric:
-        _check_name(metric, metric_names(parts))
-
-
-def _check_name(metric, names):
+def check_name(metric, names):
+    """Refuses a metric to stop by that evaluations do not measure."""
     if metric not in names:
         raise FieldError('config.train.stop_metric', metric, f'is not measured in this run; there are: {", ".join(names)}')

@@ -11,7 +11,7 @@ from seqjax import tasks
 from seqjax.analysis.comparison import plot_comparison
 from seqjax.analysis.length_curve import plot_quality_by_length
 from seqjax.errors import UserError
-from seqjax.runs import files
+from seqjax.runs import files, transfer
 from seqjax.runs.checkpoints import Checkpoints, verify
 from seqjax.runs.directory import RunDirectory, read_metrics
 from seqjax.train import stopping
@@ -64,7 +64,8 @@ def check_variants(variants, directory):
             configs.check_model(config)
         except UserError as error:
             raise UserError(f'{name}: {error}') from None
-        RunDirectory(directory / name).check(config)
+        run = RunDirectory(directory / name)
+        run.check(transfer.as_begun(config, run))
 
 
 def _compare(results, directory, unit):

@@ -19,7 +19,8 @@ def make_look(parts, state):
 def make_xray_step(task, *, axis_name=None, merge=lambda params: params):
     """(state, batch) -> (carry, sums over rows), from one backward pass and a vector-Jacobian product a step and layer."""
     def xray_step(state, batch):
-        calls, ends = end_gradients(lambda params: task(params, batch).loss, merge(state.best_params))
+        batch, asked = task.prepare(batch), task.holding(state.best_batch_stats, state.task_state)
+        calls, ends = end_gradients(lambda params: asked(params, batch).loss, merge(state.best_params))
         sums = {path: _sums(call, ends[path]) for path, call in calls.items()}
         return state.carry, jax.lax.psum(sums, axis_name) if axis_name else sums
 

@@ -27,8 +27,10 @@ FAMILIES = {
     't5': ('t5', 'span_corruption', HEADS), 'experts': ('gpt', '', dict(HEADS, experts=4)),
     'mamba': ('mamba', '', SIZES), 'rwkv': ('rwkv', '', SIZES), 'lstm': ('recurrent', '', SIZES),
     'seq2seq': ('seq2seq', 'translation', SIZES), 'reader': ('reader', 'classification', SIZES),
+    'resnet': ('resnet', 'classification', dict(width=64, depth=8)),
 }
-LOOPLESS = ('seq2seq', 'lstm', 'reader')  # their layers are never scanned
+AS_ONE_DEVICE = ('experts', 'resnet')  # their jaxpr is no measure: a loop of unknown length, convolutions with strides
+LOOPLESS = ('seq2seq', 'lstm', 'reader', 'resnet')  # their layers are never scanned
 CASES = [(family, scan, remat)
          for family in FAMILIES for scan in (False, True) for remat in (False, True)
          if family not in LOOPLESS or not (scan or remat)]
@@ -37,8 +39,8 @@ CASES = [(family, scan, remat)
 def family_config(folder, family, scan, remat, mesh, sizes=(), **sections):
     """A tiny config with 16 rows. sizes: fields of the model that are others than in FAMILIES."""
     model, task, fields = FAMILIES[family]
-    source = {'translation': 'reverse', 'classification': 'reviews'}.get(task) or f'file:{write_text(folder / "text.txt")}'
-    loop = {} if family in LOOPLESS else dict(scan=scan, remat=remat)
+    source = 'digits' if model == 'resnet' else {'translation': 'reverse', 'classification': 'reviews'}.get(task) or f'file:{write_text(folder / "text.txt")}'
+    loop = {} if family in LOOPLESS else dict(scan_layers=scan, remat=remat)
     return tiny_config(model, task=task, data=dict(source=source, batch_size=16, sequence_length=32), parallel=mesh,
                        model={**fields, **loop, **dict(sizes)}, **sections)
 
@@ -47,7 +49,7 @@ def compile_step(folder, *case, **train):
     """(jaxpr, compiled step)."""
     config = family_config(folder, *case, train=train)
     parts = build(config, RunDirectory(folder))
-    step = make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=config.train.accumulate)
+    step = make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=config.train.gradient_accumulation_steps)
     program = parts.strategy.compile(step, parts.target, parts.strategy.place(parts.training[0]), updates_state=True)
     return program.jaxpr, program.run
 
@@ -86,11 +88,11 @@ def everything_is_compiled():
 
 @pytest.mark.parametrize('family, scan, remat', whole_grid(fast=[
     ('gpt', True, True), ('bert', True, False), ('mamba', True, False), ('experts', True, False),
-    ('lstm', False, False)]))
+    ('lstm', False, False), ('resnet', False, False)]))
 def test_a_device_computes_and_holds_its_share_of_the_rows(family, scan, remat, tmp_path, capfd):
     """Fully sharded parameters come to the rows, which stay where they are."""
     case = family, scan, remat
-    whole = compile_step(tmp_path, *case, dict(data=1))[1] if family == 'experts' else None
+    whole = compile_step(tmp_path, *case, dict(data=1))[1] if family in AS_ONE_DEVICE else None
     work, temporaries = {}, {}
     for mesh in ('data=8', 'fsdp=8'):
         work[mesh], temporaries[mesh], gave_up = measure(tmp_path, capfd, *case, MESHES[mesh],
@@ -104,7 +106,7 @@ def test_a_device_computes_and_holds_its_share_of_the_rows(family, scan, remat, 
 def test_on_a_mesh_of_three_axes_nothing_is_replicated(family, scan, remat, tmp_path, capfd):
     """XLA replicates looked-up rows of a table that is cut unless it is told each step of the way."""
     case = family, scan, remat
-    whole = compile_step(tmp_path, *case, dict(data=1))[1] if family == 'experts' else None
+    whole = compile_step(tmp_path, *case, dict(data=1))[1] if family in AS_ONE_DEVICE else None
     work, _, gave_up = measure(tmp_path, capfd, *case, MESHES['2x2x2'], whole=whole)
     assert not gave_up and work <= 1.1  # both along `tensor` compute what is not cut along it
 
@@ -114,7 +116,7 @@ def test_on_a_mesh_of_three_axes_nothing_is_replicated(family, scan, remat, tmp_
 def test_on_meshes_of_three_axes_gradients_are_those_of_one_device(family, scan, remat, tmp_path):
     """XLA has products wrong that are cut along all three; the first loss is right all the same."""
     def step(**mesh):
-        config = family_config(tmp_path, family, scan, remat, mesh, dict(width=16, depth=2),
+        config = family_config(tmp_path, family, scan, remat, mesh, dict(width=16, depth=8 if family == 'resnet' else 2),
                                optimizer=DESCENT)
         return one_step(config, tmp_path)[1:3]
 
@@ -128,7 +130,7 @@ def test_on_meshes_of_three_axes_gradients_are_those_of_one_device(family, scan,
 
 
 def test_micro_batches_are_cut_like_batches(tmp_path, capfd):
-    work, _, gave_up = measure(tmp_path, capfd, 'gpt', True, True, MESHES['fsdp=8'], accumulate=2)
+    work, _, gave_up = measure(tmp_path, capfd, 'gpt', True, True, MESHES['fsdp=8'], gradient_accumulation_steps=2)
     assert not gave_up and work <= 1.05
 
 

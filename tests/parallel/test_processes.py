@@ -24,7 +24,7 @@ def command(workdir, text, steps, *more):
 
 def run_in_two_processes(*arguments):
     port = free_port()
-    processes = [start(*arguments, '--cpu_devices=2', f'--coordinator=127.0.0.1:{port}', '--processes=2', f'--process={i}')
+    processes = [start(*arguments, '--cpu_devices=2', f'--coordinator=127.0.0.1:{port}', '--processes=2', f'--process={i}', quick=True)
                  for i in range(2)]
     ends = [finish(process) for process in processes]
     assert [code for code, _, _ in ends] == [0, 0], '\n\n'.join(errors for _, _, errors in ends)  # whole: pytest cuts lists
@@ -40,13 +40,13 @@ def test_two_processes_train_save_and_resume_as_one(mesh, tmp_path):
     text = write_text(tmp_path / 'text.txt')
     run_in_two_processes(*command(tmp_path / 'two', text, 6, *mesh))
     run_in_two_processes(*command(tmp_path / 'two', text, 10, *mesh))
-    code, _, errors = finish(start(*command(tmp_path / 'one', text, 10, *mesh), '--cpu_devices=4'))
+    code, _, errors = finish(start(*command(tmp_path / 'one', text, 10, *mesh), '--cpu_devices=4', quick=True))
     assert code == 0, errors
     two, one = log_of(tmp_path / 'two'), log_of(tmp_path / 'one')
     steps = [[line for line in log if 'batch' in line] for log in (one, two)]
     assert [line['batch'] for line in steps[0]] == [line['batch'] for line in steps[1]] and len(steps[0]) == 10
     assert [line['train/loss'] for line in steps[1]] == pytest.approx([line['train/loss'] for line in steps[0]], abs=1e-5)
     assert two[-1]['eval/loss'] == pytest.approx(one[-1]['eval/loss'], abs=1e-5)
-    code, output, errors = finish(start(f'--workdir={tmp_path / "two"}', '--mode=eval'))  # and one device alone can read it
+    code, output, errors = finish(start(f'--workdir={tmp_path / "two"}', '--mode=eval', quick=True))  # and one device alone can read it
     assert code == 0, errors
     assert json.loads(output)['eval/loss'] == pytest.approx(two[-1]['eval/loss'], abs=1e-5)

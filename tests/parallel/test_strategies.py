@@ -23,8 +23,8 @@ MESHES = {
 
 def config_on(tmp_path, model, **mesh):
     return tiny_config(model, data=dict(source=f'file:{write_text(tmp_path / "text.txt")}', batch_size=16),
-                       train=dict(steps=STEPS, accumulate=2),
-                       optimizer=dict(learning_rate=1e-2, ema=0.9), parallel=mesh)
+                       train=dict(steps=STEPS, gradient_accumulation_steps=2),
+                       optimizer=dict(learning_rate=1e-2, ema_decay=0.9), parallel=mesh)
 
 
 def run_steps(tmp_path, model, **mesh):
@@ -84,7 +84,7 @@ DESCENT = dict(name='sgd', learning_rate=1.0, schedule='constant', clip_norm=0.0
 def run_labelled(tmp_path, task, accumulate, **mesh):
     """See `one_step`. The test split is a batch and a third."""
     config = labelled_config(write_labelled(tmp_path / 'rows.jsonl', task), task, **LABELLED[task], parallel=mesh,
-                             train=dict(accumulate=accumulate, eval_batches=0), optimizer=DESCENT)
+                             train=dict(gradient_accumulation_steps=accumulate, eval_batches=0), optimizer=DESCENT)
     return one_step(config, tmp_path)
 
 
@@ -100,7 +100,7 @@ def one_step(config, tmp_path):
     draw = lambda x: jax.device_put(rng.normal(0, 0.5, x.shape).astype(x.dtype), x.sharding)
     state = strategy.enter(start.replace(params=jax.tree.map(draw, parts.target.params)))
     step = strategy.compile(make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0,
-                                            accumulate=config.train.accumulate, axis_name=strategy.axis_name),
+                                            accumulate=config.train.gradient_accumulation_steps, axis_name=strategy.axis_name),
                             state, strategy.place(parts.training[0]), updates_state=True)
     state, facts = step(state, strategy.place(parts.training[0]))
     sums = parts.test and evaluate_state(strategy, parts.eval_step(), state, parts.test)
@@ -133,7 +133,7 @@ def test_micro_batches_on_eight_devices_have_the_gradient_the_sums_and_the_rows_
 
 # ------------------------------------------------------------------------------------------------ translation
 
-HALF = dict(teacher='inverse_sigmoid', teacher_steps=1)  # of what the decoder reads it draws itself, in the first step
+HALF = dict(teacher_forcing='inverse_sigmoid', teacher_forcing_steps=1)  # of what the decoder reads it draws itself, in the first step
 
 
 def run_pairs(tmp_path, **mesh):

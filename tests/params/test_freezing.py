@@ -90,7 +90,7 @@ def trained(task, params, frozen, **fields):
 
 @pytest.mark.parametrize('fields', [
     dict(name='adamw', weight_decay=0.5, no_decay=''), dict(name='adafactor'), dict(name='lion', weight_decay=0.1),
-    dict(name='sgd', momentum=0.9, rates='output/*=2')], ids=lambda fields: fields['name'])
+    dict(name='sgd', momentum=0.9, layerwise_rates='output/*=2')], ids=lambda fields: fields['name'])
 def test_frozen_leaves_keep_every_bit_and_the_others_are_trained_as_if_they_were_alone(fields):
     state, facts = trained(Bigram(), start(), ('table',), **fields)
     for tree in (state.params, state.ema):
@@ -107,7 +107,7 @@ def test_frozen_leaves_keep_every_bit_and_the_others_are_trained_as_if_they_were
 
 def test_the_body_of_a_sharded_run_keeps_every_bit_and_has_no_moments(tmp_path):
     config = tiny_config(data=dict(source=f'file:{write_text(tmp_path / "text.txt")}'), parallel=dict(fsdp=8, data=1),
-                         optimizer=dict(freeze='*,!embedding/*,!*norm*', weight_decay=0.1, ema=0.9))
+                         optimizer=dict(freeze='*,!embedding/*,!*norm*', weight_decay=0.1, ema_decay=0.9))
     parts = train.build(config, RunDirectory(tmp_path / 'run'))
     state = parts.initial_state(config)
     before, step = jax.device_get(state), parts.train_step(config)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from seqjax import runs
+from seqjax.fields import RENAMED
 from seqjax.params import paths
 from seqjax.runs import RunDirectory, saved_model
 from tests.labelled_files import labelled_config, untrained_run, write_labelled
@@ -31,7 +32,7 @@ def classifier(tmp_path):
 def words_with_their_spelling(tmp_path):
     path = write_labelled(tmp_path / 'trees.jsonl', 'classification')
     config = labelled_config(path, 'classification', 'lstm', data=dict(tokenizer='word'), **ONE)
-    config.data.spelling, config.model.character_encoder = 4, 'conv'
+    config.data.characters_per_word, config.model.character_encoder = 4, 'conv'
     return untrained_run(config, tmp_path / 'run')
 
 
@@ -67,3 +68,16 @@ def test_it_says_what_it_is_in_plain_words(tmp_path):
     assert saved['name'] == 'reader' and saved['fields']['encoder'] == 'conv' and saved['from_data']['vocabulary'] > 2
     assert saved['given'][0][0]['shape'][0] == 1
     assert saved_model.loads((tmp_path / 'run' / 'model.json').read_text()).dumps() == (tmp_path / 'run' / 'model.json').read_text()
+
+
+def test_a_file_with_the_names_of_before_makes_the_same_model(tmp_path):
+    parts, _ = untrained_run(tiny_config('gpt', model=dict(sliding_window=3, kv_heads=1), **ONE), tmp_path / 'run')[:2]
+    text = (tmp_path / 'run' / 'model.json').read_text()
+    saved = json.loads(text)
+    old_names = {new: old for old, new in RENAMED.items()}
+    old = lambda name: old_names.get(f'model.{name}', f'model.{name}').partition('.')[2]
+    saved.update(fields={old(name): value for name, value in saved['fields'].items()}, decided=[old('tie_embeddings'), 'width'])
+    assert {'order', 'tie', 'scan', 'key_heads', 'window', 'relative_limit', 'experts_chosen'} <= saved['fields'].keys()
+    read = saved_model.loads(json.dumps(saved))
+    assert read.build() == parts.task.model and read.decided == ('tie_embeddings', 'width')
+    assert read.fields == json.loads(text)['fields']

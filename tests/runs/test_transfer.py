@@ -228,7 +228,7 @@ def test_a_run_needs_what_it_began_with_only_once(old, tagger, tmp_path, capsys)
 @pytest.mark.parametrize('mesh', [dict(data=1, fsdp=8), dict(data=2, tensor=4)], ids=['fsdp', 'tensor'])
 def test_layers_that_were_learned_one_by_one_are_stacked_and_the_other_way_round(scanned_there, mesh, tmp_path):
     source = f'file:{write_text(tmp_path / "text.txt")}'
-    config = lambda scan, **more: tiny_config('gpt', data=dict(source=source, batch_size=8), model=dict(scan=scan, depth=3),
+    config = lambda scan, **more: tiny_config('gpt', data=dict(source=source, batch_size=8), model=dict(scan_layers=scan, depth=3),
                                               **more)
     there = paths.by_path(jax.device_get(untrained_run(config(scanned_there), tmp_path / 'old')[1]))
     start, here = begun(config(not scanned_there, init_from=str(tmp_path / 'old'), parallel=mesh), tmp_path / 'new')
@@ -244,7 +244,7 @@ def test_layers_that_were_learned_one_by_one_are_stacked_and_the_other_way_round
 def test_another_number_of_layers_is_named_in_either_layout(tmp_path):
     source = f'file:{write_text(tmp_path / "text.txt")}'
     untrained_run(tiny_config('gpt', data=dict(source=source), model=dict(depth=3)), tmp_path / 'old')
-    config = tiny_config('gpt', data=dict(source=source), model=dict(depth=2, scan=True), init_from=str(tmp_path / 'old'))
+    config = tiny_config('gpt', data=dict(source=source), model=dict(depth=2, scan_layers=True), init_from=str(tmp_path / 'old'))
     with pytest.raises(FieldError, match=r'decoder/blocks/attention/key/kernel: \[3, 16, 2, 8\] there, \[2, 16, 2, 8\] here'):
         begun(config, tmp_path / 'new')
 

@@ -20,10 +20,10 @@ def text(tmp_path_factory):
     return write_text(tmp_path_factory.mktemp('carry') / 'text.txt', characters=360)  # 216 for training: 16 streams of 13
 
 
-def config_of(text, accumulate=1, carry=True, **mesh):
+def config_of(text, accumulate=1, stateful=True, **mesh):
     return tiny_config('recurrent', data=dict(source=f'file:{text}', held_out=0.4, batch_size=B, sequence_length=T,
-                                              carry=carry),
-                       model=dict(width=8), train=dict(steps=STEPS, accumulate=accumulate, eval_batches=0),
+                                              stateful=stateful),
+                       model=dict(width=8), train=dict(steps=STEPS, gradient_accumulation_steps=accumulate, eval_batches=0),
                        optimizer=dict(learning_rate=1e-2, schedule='constant', clip_norm=0.0), parallel=mesh or dict(data=1))
 
 
@@ -38,7 +38,7 @@ class Run:
         axis = self.strategy.axis_name
         self.step = self.strategy.compile(
             make_train_step(self.parts.task, self.parts.optimizer, self.parts.schedule, seed=0, axis_name=axis,
-                            accumulate=self.config.train.accumulate),
+                            accumulate=self.config.train.gradient_accumulation_steps),
             self.start, self.batch(0), updates_state=True)
         self.evaluation = self.strategy.compile(make_eval_step(self.parts.task, axis_name=axis), self.start,
                                                 self.strategy.place(self.parts.evaluation[0]), updates_state=False)
@@ -169,6 +169,6 @@ def test_evaluation_reads_streams_from_nothing_and_counts_every_token_once(run):
 
 
 def test_without_carry_the_state_has_none_and_rows_are_drawn_at_random(text):
-    parts = build(config_of(text, carry=False), RunDirectory(text.parent))
+    parts = build(config_of(text, stateful=False), RunDirectory(text.parent))
     assert parts.target.carry is None and parts.initial_carry() is None
     assert 'starts' not in parts.training[0]

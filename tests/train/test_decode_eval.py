@@ -12,6 +12,7 @@ import pytest
 
 from seqjax import config as configs
 from seqjax import decode, train
+from seqjax.data.text.pair_codec import PairCodec
 from seqjax.errors import FieldError
 from seqjax.modes.eval import evaluate
 from seqjax.modes.translate import translate_lines
@@ -95,7 +96,7 @@ def test_texts_scores_and_a_picture_are_kept(ended):
         assert scores['exact_match'] == result[f'{name}/exact_match'] == sum(map(list.__eq__, answers, references)) / rows
         assert scores['bleu'] == result[f'{name}/bleu'] == pytest.approx(reference.bleu(answers, references))
         assert scores['signature/bleu'].startswith('nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:')
-        assert scores['search']['method'] == 'Beam' and scores['search']['width'] == 1 and sum(part['sentences'] for part in scores['by_length']) == rows
+        assert scores['search']['method'] == 'Beam' and scores['search']['num_beams'] == 1 and sum(part['sentences'] for part in scores['by_length']) == rows
         assert image.imread(workdir / f'{split}_by_length.png').ndim == 3
     assert any(line['answer'] == line['reference'] == translated(line['source']) for line in kept(workdir, 'test'))
 
@@ -144,20 +145,20 @@ def test_evaluation_afterwards_is_of_all_pairs(copied, capsys, monkeypatch):
 def test_evaluation_with_another_search(copied, capsys):
     path, workdir = copied
     before = snapshot(workdir)
-    found = evaluate(run_config(path, beam=3, n_best=2, max_new_tokens=1), workdir)
+    found = evaluate(run_config(path, num_beams=3, n_best=2, max_new_tokens=1), workdir)
     step = evaluations(workdir)[-1]['step']
-    folder = workdir / f'eval_{step:08d}_beam=3_max_new_tokens=1'
+    folder = workdir / f'eval_{step:08d}_max_new_tokens=1_num_beams=3'
     assert f'written to {folder}: validation_translations.jsonl, validation_scores.json, ' in capsys.readouterr().err
     assert before.items() <= snapshot(workdir).items()  # what the run has measured stays
     assert found['eval/loss'] == pytest.approx(evaluations(workdir)[-1]['eval/loss'], rel=1e-5)
     lines, scores = kept(folder, 'validation'), json.loads((folder / 'validation_scores.json').read_text())
-    assert len(lines) == SPLITS['validation'] and scores['search']['width'] == 3 and scores['step'] == step
+    assert len(lines) == SPLITS['validation'] and scores['search']['num_beams'] == 3 and scores['step'] == step
     assert all(len(line['answer'].split()) <= 1 for line in lines) and found['eval/bleu'] == scores['bleu']
 
 
 @pytest.mark.parametrize('changes, step, name', [
-    ({}, 40, ''), ({}, 60, ''), ({}, 20, 'eval_00000020'), ({'decode.beam': 2}, 40, 'eval_00000040_beam=2'),
-    ({'decode.beam': 2, 'decode.length_penalty': 0.6}, 20, 'eval_00000020_beam=2_length_penalty=0.6'),
+    ({}, 40, ''), ({}, 60, ''), ({}, 20, 'eval_00000020'), ({'decode.num_beams': 2}, 40, 'eval_00000040_num_beams=2'),
+    ({'decode.num_beams': 2, 'decode.length_penalty': 0.6}, 20, 'eval_00000020_length_penalty=0.6_num_beams=2'),
     ({'decode.prompt': 'x', 'decode.samples': 3, 'decode.batch_size': 1, 'decode.temperature': 2.0}, 40, ''),
     ({'decode.sample': True, 'decode.temperature': 2.0}, 40, 'eval_00000040_sample=True_temperature=2.0'),
     ({'train.eval_batches': 5}, 40, 'eval_00000040_eval_batches=5'),
@@ -198,7 +199,7 @@ def splits(monkeypatch):
     """evaluate_splits of nothing but translations."""
     monkeypatch.setattr(evaluation, 'evaluate_state', lambda *_, **__: 'sums')
     monkeypatch.setattr(evaluation, 'summarise', lambda task, sums, name: {f'{name}/loss': 2.0})
-    monkeypatch.setattr(evaluation, 'on_one_device', lambda strategy, state: None)
+    monkeypatch.setattr(evaluation, 'on_one_device', lambda strategy, state: (None, None))
     monkeypatch.setattr(evaluation, 'draw', lambda *_: None)
     return lambda fake, last, run='run', **options: evaluation.evaluate_splits(
         types.SimpleNamespace(evaluation=[1], test=[1], decoded=fake, task=types.SimpleNamespace(model=None), strategy=None),
@@ -244,14 +245,14 @@ def test_other_tasks_decode_nothing(tmp_path):
 
 def test_several_processes_leave_it_to_one_afterwards(ended, monkeypatch):
     config = run_config(ended[0])
-    assert isinstance(make_decoded(config, None), Decoded)
+    assert isinstance(make_decoded(config, types.SimpleNamespace(codec=PairCodec(None, None)), configs.task_of(config)), Decoded)
     monkeypatch.setattr(jax, 'process_count', lambda: 2)
     with pytest.raises(FieldError) as caught:
-        make_decoded(config, None)
+        make_decoded(config, types.SimpleNamespace(codec=PairCodec(None, None)), configs.task_of(config))
     assert str(caught.value) == (f'config.train.decode_rows={ROWS}: decoding is done by one process and not by 2; set it to '
                                  '0, and use --mode=eval afterwards')
     config.train.decode_rows = 0
-    assert make_decoded(config, None) is None
+    assert make_decoded(config, types.SimpleNamespace(codec=PairCodec(None, None)), configs.task_of(config)) is None
 
 
 def test_what_is_not_decoded_on_the_way_cannot_end_a_run(ended, tmp_path):

@@ -276,7 +276,7 @@ def test_a_name_that_evaluations_do_not_know_is_refused_before_anything_is_writt
     ('regression', {'loss', 'absolute_error', 'root_mean_squared_error', 'pearson', 'spearman'}),
     ('language_model', {'loss', 'accuracy', 'perplexity', 'bits_per_token', 'bits_per_character', 'bits_per_byte'})])
 def test_the_names_are_known_without_an_evaluation(task, names, tmp_path):
-    config = (tiny_config('recurrent', data=dict(carry=True)) if task == 'language_model' else
+    config = (tiny_config('recurrent', data=dict(stateful=True)) if task == 'language_model' else
               labelled_config(write_labelled(tmp_path / 'file.jsonl', task), task, 'conv'))
     parts = build(config, RunDirectory(tmp_path / 'run'))
     assert set(evaluation.metric_names(parts)) == {f'eval/{name}' for name in names}

@@ -24,7 +24,15 @@ def command(workdir, text):
             '--config.data.held_out=0.5', '--config.data.sequence_length=16', '--config.data.batch_size=8',
             '--config.model.width=16', '--config.model.depth=1', '--config.model.heads=2', '--config.model.dropout=0.1',
             f'--config.train.steps={STEPS}', '--config.train.eval_every=10', '--config.train.save_every=10',
-            '--config.optimizer.warmup_steps=10', '--config.optimizer.ema=0.9']
+            '--config.optimizer.warmup_steps=10', '--config.optimizer.ema_decay=0.9']
+
+
+def of_images(workdir, _):
+    """Augmentation, batch norms, an average of both."""
+    return ['--config=experiments/vision/digits_resnet.py', f'--workdir={workdir}', '--config.data.batch_size=8',
+            '--config.model.width=8', '--config.data.augment=crop(padding=1), mixup', '--config.data.normalise=true',
+            f'--config.train.steps={STEPS}', '--config.train.eval_every=10', '--config.train.save_every=10',
+            '--config.train.eval_batches=2', '--config.optimizer.warmup_steps=10']
 
 
 def kill_at(process, moment, checkpoints, rng):
@@ -60,8 +68,11 @@ def outcome(workdir):
     return arrays, log
 
 
-@pytest.mark.parametrize('moments', [MOMENTS[:4], pytest.param(MOMENTS, marks=pytest.mark.slow)], ids=['one of each', 'ten'])
-def test_kills_change_nothing(moments, tmp_path):
+@pytest.mark.parametrize('command, moments', [
+    (command, MOMENTS[:4]), pytest.param(command, MOMENTS, marks=pytest.mark.slow),
+    pytest.param(of_images, MOMENTS[1:4], marks=pytest.mark.slow),
+], ids=['one of each', 'ten', 'of images'])
+def test_kills_change_nothing(command, moments, tmp_path):
     text, rng = write_text(tmp_path / 'text.txt', characters=30000), random.Random(20)
     undisturbed, killed = tmp_path / 'undisturbed', tmp_path / 'killed'
     code, _, errors = finish(start(*command(undisturbed, text)))
@@ -76,7 +87,8 @@ def test_kills_change_nothing(moments, tmp_path):
     assert code == 0, errors
     arrays, log = outcome(undisturbed)
     their_arrays, their_log = outcome(killed)
-    assert len(arrays) > 20 and len(log) == STEPS + STEPS // 10
+    logged = [line for line in log if 'batch' in line or 'eval/loss' in line]
+    assert len(arrays) > 20 and len(logged) == STEPS + STEPS // 10
     assert [line['step'] for line in log if 'batch' in line] == list(range(1, STEPS + 1))
     assert [line.get('batch') for line in their_log] == [line.get('batch') for line in log]
     assert their_log == log

@@ -220,7 +220,7 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_word_vectors
     path = write_labelled(tmp_path / 'trees.jsonl', 'classification')
     words = sorted({json.loads(line)['text'] for line in path.read_text().splitlines()})[:9]
     (tmp_path / 'vectors.txt').write_text(''.join(f'{word} {i} 0.5 -1\n' for i, word in enumerate(words)))
-    config = labelled_config(path, 'classification', data=dict(tokenizer='word', vectors=str(tmp_path / 'vectors.txt')))
+    config = labelled_config(path, 'classification', data=dict(tokenizer='word', word_vectors=str(tmp_path / 'vectors.txt')))
     run = RunDirectory(tmp_path / 'run')
     first = build(config, run)
     run.claim(config, first.dataset)
@@ -234,7 +234,7 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_has_its_word_vectors
 def test_a_tagger_in_two_buckets_reports_what_it_compiles_beyond_what_was_declared(tmp_path, monkeypatch, capsys):
     config = labelled_config(write_labelled(tmp_path / 'letters.jsonl', 'tagging'), 'tagging', 'conv', model=dict(crf=True),
                              train=dict(steps=3, eval_batches=0))
-    config.data.update(batching='bucket', shapes=2)
+    config.data.update(batching='bucket', num_buckets=2)
     declared = Labelled.shapes.fget
     monkeypatch.setattr(Labelled, 'shapes', property(lambda self: tuple(number - 1 for number in declared(self))))
     result = train.train(config, tmp_path / 'run')

@@ -165,29 +165,47 @@ def test_an_optimizer_that_can_spare_nothing_decays_where_nothing_is_to_be_spare
 def test_own_rates_scale_updates_exactly_and_the_last_pattern_wins(name):
     factors = {'embedding/table': 0.5, 'block_0/kernel': 4.0, 'block_0/bias': 2.0, 'norm/scale': 1.0}
     plain = make(name=name)
-    scaled = make(name=name, rates='embedding/*=0.5, block_0/*=4, *bias=2')
+    scaled = make(name=name, layerwise_rates='embedding/*=0.5, block_0/*=4, *bias=2')
     expected, _ = plain.update(parameters(seed=1), plain.init(parameters()), parameters())
     updates, _ = scaled.update(parameters(seed=1), scaled.init(parameters()), parameters())
     for path, update in named(updates).items():
         np.testing.assert_array_equal(update, factors[path] * named(expected)[path], err_msg=path)
 
 
+def test_sgd_decays_weights_and_spares_biases_as_torch_does():
+    torch = pytest.importorskip('torch')
+    optimizer = optimizers.make_optimizer('sgd', 0.1, weight_decay=0.3, momentum=0.9)
+    params = {'kernel': np.float32([[1.0, -2.0]]), 'bias': np.float32([3.0])}
+    theirs = {name: torch.tensor(x, requires_grad=True) for name, x in params.items()}
+    groups = [dict(params=[theirs['kernel']], weight_decay=0.3), dict(params=[theirs['bias']], weight_decay=0.0)]
+    of_torch, state = torch.optim.SGD(groups, lr=0.1, momentum=0.9), optimizer.init(params)
+    for step in range(3):
+        gradient = jax.tree.map(lambda x: np.sin(x + step).astype(np.float32), params)
+        for name, tensor in theirs.items():
+            tensor.grad = torch.tensor(gradient[name])
+        of_torch.step()
+        updates, state = optimizer.update(gradient, state, params)
+        params = jax.tree.map(lambda p, u: np.asarray(p + u), params, updates)
+    for name, tensor in theirs.items():
+        np.testing.assert_allclose(params[name], tensor.detach().numpy(), rtol=1e-5)
+
+
 # ------------------------------------------------------------------------------------------------ what is refused
 
 @pytest.mark.parametrize('fields, sentence', [
     (dict(name='adamm'), "name='adamm': no such optimizer; did you mean 'adam'?"),
-    (dict(name='sgd', weight_decay=0.1),
-     "weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
+    (dict(name='adam', weight_decay=0.1),
+     "weight_decay=0.1: 'adam' has no weight decay; set it to 0, or use 'adamw'"),
     (dict(name='novograd', weight_decay=0.1),
      "no_decay='*bias,*scale': 'novograd' decays all parameters; set it to ''"),
     (dict(name='adamw', momentum=0.9), "momentum=0.9: 'adamw' does not take it; set it to none"),
     (dict(name='sgd', b2=0.9), "b2=0.9: 'sgd' does not take it; set it to none"),
-    (dict(rates='embedding'), "rates='embedding': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    (dict(rates='embedding=x'), "rates='embedding=x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    (dict(rates='=2'), "rates='=2': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    (dict(rates='*=nan'), "rates='*=nan': nan must be a positive number; to train a part not at all, name it in "
+    (dict(layerwise_rates='embedding'), "layerwise_rates='embedding': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(layerwise_rates='embedding=x'), "layerwise_rates='embedding=x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(layerwise_rates='=2'), "layerwise_rates='=2': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    (dict(layerwise_rates='*=nan'), "layerwise_rates='*=nan': nan must be a positive number; to train a part not at all, name it in "
                           'optimizer.freeze'),
-    (dict(rates='*=0'), "rates='*=0': 0 must be a positive number; to train a part not at all, name it in "
+    (dict(layerwise_rates='*=0'), "layerwise_rates='*=0': 0 must be a positive number; to train a part not at all, name it in "
                         'optimizer.freeze'),
 ])
 def test_an_optimizer_that_cannot_be_is_refused(fields, sentence):
@@ -200,7 +218,7 @@ def test_a_rate_of_a_part_that_does_not_exist_is_refused():
     optimizers.check_rates('norm/*=2', parameters())
     with pytest.raises(FieldError) as caught:
         optimizers.check_rates('norm/*=2,blok*=2', parameters())
-    assert str(caught.value) == ("rates='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
+    assert str(caught.value) == ("layerwise_rates='blok*': matches no parameter; there are: block_0/bias, block_0/kernel, "
                                  'embedding/table, norm/scale')
 
 
@@ -209,7 +227,7 @@ def test_a_rate_of_a_part_that_does_not_exist_is_refused():
     ('schedule', 'cosin', "config.optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
     ('name', 'adamx', "config.optimizer.name='adamx': no such optimizer; did you mean 'adamax'?"),
     ('momentum', 0.9, "config.optimizer.momentum=0.9: 'adamw' does not take it; set it to none"),
-    ('rates', 'x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    ('layerwise_rates', 'x', "config.optimizer.layerwise_rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
 ])
 def test_a_mistake_is_found_before_data_is_read(field, value, sentence, tmp_path):
     config = configs.defaults('gpt')
@@ -218,3 +236,21 @@ def test_a_mistake_is_found_before_data_is_read(field, value, sentence, tmp_path
     with pytest.raises(FieldError) as caught:
         build(config, RunDirectory(tmp_path / 'run'))
     assert str(caught.value) == sentence
+
+
+def test_lars_scales_every_kernel_by_its_trust_ratio_and_spares_biases_and_norms():
+    """A numpy loop over You et al. 2017, algorithm 1, with momentum after the rate as in optax and in SimCLR's code."""
+    decay, coefficient, momentum = 0.1, 0.001, 0.9
+    expected = {name: np.float64(leaf) for name, leaf in named(parameters()).items()}
+    speed = dict.fromkeys(expected, 0.0)
+    for step in range(1, 4):
+        for name, gradient in named(parameters(seed=step)).items():
+            w, g = expected[name], np.float64(gradient)
+            if not name.endswith(('bias', 'scale')):
+                g = g + decay * w
+                g = g * coefficient * np.linalg.norm(w) / np.linalg.norm(g)
+            speed[name] = momentum * speed[name] - RATE * g
+            expected[name] = w + speed[name]
+    found = named(run(make(name='lars', weight_decay=decay), 3))
+    for name, leaf in expected.items():
+        np.testing.assert_allclose(found[name], leaf, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -73,7 +73,7 @@ def run(task, params, batch, *, strategy='jit', accumulate=1, data=1, fsdp=1):
     strategy = parallel.make_strategy(strategy, data=data, fsdp=fsdp)
 
     def step(state, batch):
-        train = pair_gradients(task, lambda params: params, state.params, batch, jax.random.key(0), accumulate=accumulate,
+        train = pair_gradients(lambda: task, lambda params: params, state.params, batch, jax.random.key(0), accumulate=accumulate,
                                axis_name=strategy.axis_name)
         return None, (train, pair_sums(task, state.params, batch, strategy.axis_name))
 
@@ -85,7 +85,7 @@ def run(task, params, batch, *, strategy='jit', accumulate=1, data=1, fsdp=1):
 @pytest.mark.parametrize('cut', CUTS)
 def test_value_and_gradient_are_those_of_a_numpy_loop(cut, case):
     losses, gradient = numpy_loop(*case)
-    (sums, found), evaluated = run(Pairs(), *case, **CUTS[cut])
+    (sums, found, _), evaluated = run(Pairs(), *case, **CUTS[cut])
     for each in (sums, evaluated):
         np.testing.assert_allclose(each.loss, losses.sum(), rtol=1e-5)
         np.testing.assert_allclose(each.rows['losses'], losses, rtol=1e-5, atol=1e-5)
@@ -110,7 +110,7 @@ def test_dropout_is_the_same_when_a_micro_batch_is_computed_again(case):
         return task.pair_loss(params, outputs, batch).loss
 
     value, gradient = jax.value_and_grad(loss)(params)
-    (sums, found), _ = run(task, *case, accumulate=4)
+    (sums, found, _), _ = run(task, *case, accumulate=4)
     np.testing.assert_allclose(sums.loss, value, rtol=1e-6)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found, gradient)
     assert abs(value - float(task(params, batch).loss)) > 0.1
@@ -135,7 +135,7 @@ def test_memory_is_that_of_a_micro_batch(case):
             return tasks.Sums(((outputs['u'].mean(axis=0) - outputs['v'].mean(axis=0)) ** 2).sum(), jnp.float32(1), {})
 
     def temporaries(accumulate):
-        step = lambda params, batch: pair_gradients(Cheap(), lambda params: params, params, batch, jax.random.key(0),
+        step = lambda params, batch: pair_gradients(Cheap, lambda params: params, params, batch, jax.random.key(0),
                                                     accumulate=accumulate)
         return jax.jit(step).lower(params, batch).compile().memory_analysis().temp_size_in_bytes
 

@@ -3,15 +3,19 @@
 import jax
 import pytest
 
+from seqjax.modes.command import experiment_files
 from seqjax.runs import RunDirectory
 from seqjax.train import build, make_train_step
-from tests.tiny import tiny_config, write_text
+from tests.tiny import loaded, tiny_config, write_text
 
 
 def lower(folder, model, platforms, *, data={}, fields={}):
     """The training step of a tiny model in bfloat16 with dropout, lowered for platforms that need not be here."""
-    config = tiny_config(model, data=dict(source=f'file:{write_text(folder / "text.txt")}') | data,
-                         model=dict(dtype='bfloat16', dropout=0.1) | fields)
+    return lowered(tiny_config(model, data=dict(source=f'file:{write_text(folder / "text.txt")}') | data,
+                               model=dict(dtype='bfloat16', dropout=0.1) | fields), folder, platforms)
+
+
+def lowered(config, folder, platforms):
     parts = build(config, RunDirectory(folder))
     step = jax.jit(make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0))
     state, batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (parts.target, parts.training[0]))
@@ -24,6 +28,22 @@ def test_a_step_is_lowered_for_gpus_and_tpus(model, fields, tmp_path):
     exported = lower(tmp_path, model, ['cuda', 'tpu'], fields=fields)
     assert set(exported.platforms) == {'cuda', 'tpu'}
     assert 'bf16' in exported.mlir_module()
+
+
+@pytest.mark.parametrize('model, source', [('vit', 'digits'), ('cct', 'digits'), ('resnet', 'digits'), ('video', 'moving_digit_videos')])
+def test_a_step_on_images_is_lowered_with_its_augmentation(model, source, tmp_path):
+    fields = dict(depth=8) if model == 'resnet' else {}
+    data = dict(source=source, augment='crop(padding=1), flip, rand_augment, mixup', normalise=True)
+    exported = lower(tmp_path, model, ['cuda', 'tpu'], data=data, fields=fields)
+    assert set(exported.platforms) == {'cuda', 'tpu'} and 'bf16' in exported.mlir_module()
+
+
+def test_a_published_vision_transformer_is_lowered_for_gpus(tmp_path):
+    with loaded(experiment_files.FOLDER / 'vision' / 'image_presets.py') as experiment:
+        config = experiment.get_config('vit_b_16')
+        config.data.batch_size = 8
+        exported = lowered(config, tmp_path, ['cuda'])
+    assert exported.platforms == ('cuda',) and '8x224x224x3xui8' in exported.mlir_module()
 
 
 @pytest.mark.parametrize('platform, kernels', [('cuda', 0), ('tpu', 3)])

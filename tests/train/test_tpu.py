@@ -1,6 +1,6 @@
 """Training steps compiled for TPUs, on a machine without any: libtpu brings the compiler.
 
-    python tests/train/test_tpu.py PRESET TOPOLOGY     memory with fsdp = all chips, as JSON
+    python tests/train/test_tpu.py PRESET TOPOLOGY     memory with fsdp = all chips, as JSON; of a network for images with data = all chips
 """
 
 import collections
@@ -19,6 +19,7 @@ from tests.processes import ROOT, plain_environment
 
 MESHES = {'data': (8, 1, 1), 'fsdp': (1, 8, 1), 'tensor': (2, 2, 2)}  # sizes of data, fsdp and tensor
 B, T, H, K, L = 8, 128, 2, 128, 1
+IMAGES = {'vit_b_16': 'v5e:2x4', 'resnet50': 'v5e:2x4'}
 PRESETS = {'gpt2_xl': 'v5p:4x4x4', 'bert_large': 'v5e:8x8', 't5_3b': 'v5p:4x4x4'}
 MEMORY = {'v5e': 15.75, 'v5p': 95.74}  # GiB of a chip that programs may take
 OTHERS = {'experts': ('gpt', dict(experts=4)), 'mamba': ('mamba', {}), 'rwkv': ('rwkv', {})}  # on the mesh 'tensor'
@@ -64,6 +65,15 @@ def test_a_published_size_with_fully_sharded_parameters_fits(name):
     assert found['temporaries'] + found['arguments'] < MEMORY[topology.partition(':')[0]]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('name', IMAGES)
+def test_a_published_network_for_images_fits(name):
+    """The batch of its paper, bfloat16, augmented on the chips; ViT-B/16 at 224 pixels with gradient checkpointing."""
+    found = run_main(name, IMAGES[name])
+    assert found['rows'][0] >= 256 and found['rows'][1:] == [224, 224, 3]
+    assert found['temporaries'] + found['arguments'] < MEMORY['v5e']
+
+
 def tiny_steps(folder):
     import jax
     from jax.experimental import topologies
@@ -104,29 +114,33 @@ def preset_step(name, topology):
     import functools
     import importlib
 
-    from experiments.scaling.presets import get_config
     import jax
     from jax.experimental import topologies
     from jax.sharding import AxisType, Mesh
     import numpy as np
 
     from seqjax.parallel import AXES, Jit, over_batch
-    from seqjax.runs.restore import placed
     from seqjax.train import make_train_step
     from seqjax.train.experiment import make_task, optimizer_of
     from seqjax.train.parameters import make_parameters
     from seqjax.train.state import create_state
 
     chips = np.array(topologies.get_topology_desc(platform='tpu', topology_name=topology).devices)
-    strategy = Jit(Mesh(chips.reshape(1, -1, 1), AXES, axis_types=(AxisType.Auto,) * len(AXES)))
-    config = get_config(name)
-    rows = importlib.import_module('seqjax.modes.describe')._assumed(config)
+    sizes, file = ((-1, 1, 1), 'vision.image_presets') if name in IMAGES else ((1, -1, 1), 'scaling.presets')
+    strategy = Jit(Mesh(chips.reshape(sizes), AXES, axis_types=(AxisType.Auto,) * len(AXES)))
+    config = importlib.import_module(f'experiments.{file}').get_config(name)
+    describe = importlib.import_module('seqjax.modes.describe')
+    if name in IMAGES:
+        config.model.update(dict(remat=True) if 'remat' in config.model else {})
+        config, rows = describe._from_data(config, None)
+    else:
+        rows = describe._assumed(config)
     task = make_task(config, for_model=rows.for_model, for_task=rows.for_task, sample=rows.sample['inputs'])
     schedule, optimizer = optimizer_of(config, task.model.width)
     parameters = make_parameters(config, task, rows.sample)
     create = functools.partial(create_state, task, optimizer, batch=rows.sample, parameters=parameters)
-    target = placed(jax.eval_shape(create, jax.random.key(0)), parameters.boxed, strategy)
-    n = config.train.accumulate
+    target = strategy.placed(jax.eval_shape(create, jax.random.key(0)), parameters.boxed)
+    n = config.train.gradient_accumulation_steps
     place = over_batch(strategy.mesh)
     batch = {name: jax.ShapeDtypeStruct((n * x.shape[0], *x.shape[1:]), x.dtype, sharding=place)
              for name, x in rows.batch.items()}
