@@ -8,7 +8,6 @@ import numpy as np
 from seqjax.analysis import figures
 from seqjax.errors import FieldError
 
-LONGEST_WORD = 24  # characters
 LARGEST = 16       # inches; with more words the cells get smaller
 LAST_RESORT = 'Last Resort High-Efficiency'  # comes with matplotlib: a box for every character there is
 
@@ -27,12 +26,13 @@ def plot_alignment(weights, source_words, target_words, path, title=''):
     figure = figures.new_figure(width, T * cell + 0.7 + 0.1 * max(map(len, sources)))
     figure.set_layout_engine('compressed')  # as constrained, for cells that must be square
     axes = figure.subplots()
-    _draw(figure, axes, weights, cell)
+    image = figures.cells(axes, weights, cell, '0.93', cmap='Blues', vmin=0, vmax=1)
+    figures.color_bar(axes, image, shrink=min(1, 1.6 / (T * cell)), aspect=12, anchor=(0, 1), ticks=(0, 0.5, 1))
     families = _families(''.join([*sources, *targets, title]))
     look = dict(parse_math=False, family=families, fontsize=min(10, 36 * cell))
     axes.set_xticks(range(S), sources, **look)
     axes.set_yticks(range(T), targets, **look)
-    axes.tick_params(which='both', length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
+    axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
     for label in axes.get_xticklabels():
         label.set_rotation(90 if len(label.get_text()) > 1 else 0)
     figure.suptitle(textwrap.fill(title, int(12 * width)), x=0.02, ha='left', fontsize=10, parse_math=False, family=families)
@@ -42,23 +42,8 @@ def plot_alignment(weights, source_words, target_words, path, title=''):
 
 
 def printable(word):
-    """A word as it can be shown: dots for spaces, for what has no shape, and for nothing at all; a long one without its
-    middle."""
-    word = ''.join(c if c.isprintable() and not c.isspace() else '·' for c in word) or '·'
-    return word if len(word) <= LONGEST_WORD else f'{word[:LONGEST_WORD - 10]}…{word[-9:]}'
-
-
-def _draw(figure, axes, weights, cell):
-    """The cells with faint lines between them, and their colour scale."""
-    image = axes.imshow(weights, cmap='Blues', vmin=0, vmax=1, interpolation='nearest')
-    for set_ticks, count in ((axes.set_xticks, weights.shape[1]), (axes.set_yticks, weights.shape[0])):
-        set_ticks(np.arange(count + 1) - 0.5, minor=True)
-    axes.grid(which='minor', color='0.93', linewidth=min(1, 4 * cell))
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, shrink=min(1, 1.6 / (len(weights) * cell)), aspect=12, anchor=(0, 1),
-                          ticks=(0, 0.5, 1))
-    bar.ax.tick_params(labelsize=8, length=0)
-    bar.outline.set_visible(False)
+    """A word as it can be shown: dots for spaces, for what has no shape, and for nothing at all; a long one without its middle."""
+    return figures.short(''.join(c if c.isprintable() and not c.isspace() else '·' for c in word) or '·')
 
 
 def _families(text):

@@ -1,6 +1,8 @@
 """Several runs side by side: their held-out losses in one picture, their final numbers in one table."""
 
 from seqjax.analysis import figures
+from seqjax.analysis.curves import points_of
+from seqjax.analysis.tables import columns as in_columns
 
 COLUMNS = ('eval/loss', 'eval/accuracy', 'test/accuracy', 'test/macro_f1', 'eval/spearman', 'test/spearman',
            'test/ridge_spearman', 'test/bleu', 'test/chrf', 'test/exact_match', 'parameters', 'flops_per_step', 'steps', 'seconds')
@@ -12,8 +14,7 @@ def plot_comparison(curves, path, unit='nats per token'):
 
     The legend has the best run first, each with its last loss.
     """
-    lines = {name: [(line['step'], line['eval/loss']) for line in curve if line.get('eval/loss') is not None]
-             for name, curve in curves.items()}
+    lines = {name: points_of(curve, 'eval/loss') for name, curve in curves.items()}
     figure = figures.new_figure(7, 4)
     axes = figures.tidy(figure.subplots())
     drawn = {}
@@ -32,14 +33,11 @@ def plot_comparison(curves, path, unit='nats per token'):
 
 
 def comparison_table(results, columns=COLUMNS):
-    """The final numbers as text, a line a run. results: {name: what its result.json holds}; columns that no run has are
-    left out."""
+    """The final numbers as text, a line a run. results: {name: its result.json}; columns that no run has are left out."""
     columns = [column for column in columns if any(result.get(column) is not None for result in results.values())]
     rows = [('', *columns)]
     rows += [(name, *(_short(result.get(column)) for column in columns)) for name, result in results.items()]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return '\n'.join('  '.join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
-                     for row in rows)
+    return '\n'.join(in_columns(rows, right=range(1, len(rows[0]))))
 
 
 def _short(value):

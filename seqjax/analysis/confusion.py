@@ -9,7 +9,6 @@ from seqjax.errors import FieldError
 from seqjax.metrics import classification
 
 WITH_COUNTS = 20   # up to so many classes, the counts are written into the cells
-LONGEST_NAME = 24  # characters
 LARGEST = 16       # inches; with more classes the cells get smaller, and not every one has its name
 
 
@@ -18,40 +17,26 @@ def plot_confusion(counts, names, path, title=''):
 
     counts: [C, C]. names: of the classes, in their order. The row of a class without examples is gray.
     """
+    import matplotlib
+    import matplotlib.colors
+
     counts, C = np.asarray(counts), len(names)
     if counts.shape != (C, C):
         raise FieldError('counts', counts.shape, f'must be [C, C] for the {C} classes that are named')
     side = min(LARGEST, max(2.4, C * (0.46 if C <= WITH_COUNTS else 0.22)))  # of the matrix, in inches
     figure = figures.new_figure(side + 2.2, side + 1.4)
     axes = figure.subplots()
-    _draw(figure, axes, counts, side)
+    # By the square root, because the confusions that are worth seeing are a few percent of their row.
+    image = figures.cells(axes, _parts(counts), side / C, 'white', norm=matplotlib.colors.PowerNorm(0.5, 0, 1),
+                          cmap=matplotlib.colormaps['Blues'].with_extremes(bad='0.9'))
+    figures.color_bar(axes, image, 'part of the row', shrink=min(1, 3 / side), aspect=18, anchor=(0, 1),
+                      ticks=(0, 0.05, 0.25, 0.5, 1), format=lambda part, _: f'{part:.0%}')
     _name_ticks(axes, names, side / C)
     if C <= WITH_COUNTS:
         _write_counts(axes, counts)
     axes.set(xlabel='answer', ylabel='truth')
     axes.set_title('\n'.join(filter(None, (title, _summary(counts)))), loc='left', fontsize=10, parse_math=False)
     figures.save(figure, path)
-
-
-def _draw(figure, axes, counts, side):
-    """The cells with white lines between them, and their colour scale."""
-    import matplotlib
-    import matplotlib.colors
-
-    colors = matplotlib.colormaps['Blues'].with_extremes(bad='0.9')
-    # By the square root, because the confusions that are worth seeing are a few percent of their row.
-    image = axes.imshow(_parts(counts), cmap=colors, norm=matplotlib.colors.PowerNorm(0.5, 0, 1), interpolation='nearest')
-    edges = np.arange(len(counts) + 1) - 0.5
-    axes.set_xticks(edges, minor=True)
-    axes.set_yticks(edges, minor=True)
-    axes.grid(which='minor', color='white', linewidth=min(1, 4 * side / len(counts)))
-    axes.tick_params(which='both', length=0)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, shrink=min(1, 3 / side), aspect=18, anchor=(0, 1), ticks=(0, 0.05, 0.25, 0.5, 1),
-                          format=lambda part, _: f'{part:.0%}')
-    bar.set_label('part of the row', fontsize=9)
-    bar.ax.tick_params(labelsize=8, length=0)
-    bar.outline.set_visible(False)
 
 
 def _parts(counts):
@@ -63,16 +48,11 @@ def _parts(counts):
 def _name_ticks(axes, names, cell):
     """Names along both axes, upright below where they are wider than a cell. cell: its side, in inches."""
     every = math.ceil(0.15 / cell)  # so that names do not touch
-    size, shown = 9 if len(names) <= WITH_COUNTS else 8, [_short_name(str(name)) for name in names]
+    size, shown = 9 if len(names) <= WITH_COUNTS else 8, [figures.short(str(name)) for name in names]
     rotation = 90 if 0.085 * max(map(len, shown)) > cell else 0
     places = np.arange(0, len(names), every)
     axes.set_xticks(places, shown[::every], fontsize=size, rotation=rotation, parse_math=False)
     axes.set_yticks(places, shown[::every], fontsize=size, parse_math=False)
-
-
-def _short_name(name):
-    """A long name without its middle: names that share one often differ at the end."""
-    return name if len(name) <= LONGEST_NAME else f'{name[:LONGEST_NAME - 10]}…{name[-9:]}'
 
 
 def _write_counts(axes, counts):

@@ -7,8 +7,7 @@ from seqjax.analysis import figures
 
 def plot_loss(lines, path, unit='nats per token'):
     """Training and held-out loss against the step, to a PNG. lines: the dicts of metrics.jsonl; unit: what the loss is."""
-    training = [(line['step'], line['train/loss']) for line in lines if line.get('train/loss') is not None]
-    held_out = [(line['step'], line['eval/loss']) for line in lines if line.get('eval/loss') is not None]
+    training, held_out = points_of(lines, 'train/loss'), points_of(lines, 'eval/loss')
     figure = figures.new_figure(7, 4)
     axes = figures.tidy(figure.subplots())
     if training:
@@ -24,6 +23,11 @@ def plot_loss(lines, path, unit='nats per token'):
     if training or held_out:
         axes.legend(frameon=False)
     figures.save(figure, path)
+
+
+def points_of(lines, name):
+    """[(step, value)] of a number that lines of metrics.jsonl may have."""
+    return [(line['step'], line[name]) for line in lines if line.get(name) is not None]
 
 
 def smooth(values, half_life):

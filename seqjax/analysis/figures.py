@@ -3,6 +3,10 @@
 import os
 import pathlib
 
+import numpy as np
+
+LONGEST_NAME = 24  # characters
+
 
 def new_figure(width, height):
     import matplotlib.figure  # here, because it takes a second to import
@@ -20,6 +24,30 @@ def tidy(axes):
 def whole_numbers(axis):
     """Ticks of an axis of steps, lengths or counts: none between two of them, however few there are."""
     axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+
+
+def cells(axes, values, side, lines, **look):
+    """The image of a matrix, with lines of that color between its cells. side: of a cell, in inches."""
+    image = axes.imshow(values, interpolation='nearest', **look)
+    for set_ticks, count in zip((axes.set_yticks, axes.set_xticks), values.shape):
+        set_ticks(np.arange(count + 1) - 0.5, minor=True)
+    axes.grid(which='minor', color=lines, linewidth=min(1, 4 * side))
+    axes.tick_params(which='both', length=0)
+    axes.spines[:].set_visible(False)
+    return image
+
+
+def color_bar(axes, drawn, label='', **look):
+    """The scale of the colors of what was drawn, beside it."""
+    bar = axes.figure.colorbar(drawn, ax=axes, **look)
+    bar.set_label(label, fontsize=9)
+    bar.ax.tick_params(labelsize=8, length=0)
+    bar.outline.set_visible(False)
+
+
+def short(name):
+    """A long name without its middle: names that share one often differ at the end."""
+    return name if len(name) <= LONGEST_NAME else f'{name[:LONGEST_NAME - 10]}…{name[-9:]}'
 
 
 def save(figure, path):

@@ -25,10 +25,7 @@ def plot_predictions(predictions, targets, path, unit=''):
     if len(x) > MOST_POINTS:
         cells = axes.hexbin(x, y, gridsize=50, extent=(low, high, low, high), mincnt=1, bins='log', cmap='viridis_r',
                             linewidths=0.2)
-        bar = figure.colorbar(cells, ax=axes, shrink=0.6, aspect=18)
-        bar.set_label('rows', fontsize=9)
-        bar.ax.tick_params(labelsize=8)
-        bar.outline.set_visible(False)
+        figures.color_bar(axes, cells, 'rows', shrink=0.6, aspect=18)
     else:
         axes.scatter(x, y, s=16, alpha=0.4, color='tab:blue', linewidths=0)
     axes.axline((low, low), slope=1, color='tab:orange', linewidth=1.5)

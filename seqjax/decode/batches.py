@@ -27,38 +27,39 @@ class Limits:
     """What answers may be, whatever the method.
 
     An answer to S source tokens has at most length_factor * S + length_margin tokens, a given prefix not counted, and never
-    more than max_length; the continuation of a prompt has at most max_length. min_length: an answer has at least so many
-    tokens, the end counted, where that is possible. no_repeat: no-repeat n-gram blocking; 0: off.
+    more than max_length; the continuation of a prompt and the caption of an image have at most max_length. min_length: an answer
+    has at least so many tokens, the end counted, where that is possible. no_repeat_ngram_size: no-repeat n-gram blocking; 0: off.
     """
 
     max_length: int = 256
     length_factor: float = 2.0
     length_margin: int = 10
     min_length: int = 0
-    no_repeat: int = 0
+    no_repeat_ngram_size: int = 0
 
     def __post_init__(self):
-        check_not_negative(self, 'no_repeat', 'min_length', 'length_factor', 'length_margin')
+        check_not_negative(self, 'no_repeat_ngram_size', 'min_length', 'length_factor', 'length_margin')
         if self.max_length < 1:
             raise FieldError('max_length', self.max_length, 'must be at least 1')
         if self.length_factor + self.length_margin < 1:
             raise FieldError('length_margin', self.length_margin, f'with length_factor={self.length_factor} a source of one '
                              'token has no answer; write 1')
 
-    def of(self, decoder: Any, length: int, prefix: int = 0) -> int:
-        """How many tokens an answer to so many source tokens may have that begins with so many given ones."""
-        if isinstance(decoder, LanguageModelDecoder):
+    def of(self, decoder: Any, length: int | None, prefix: int = 0) -> int:
+        """How many tokens an answer to so many source tokens, None: to an image, may have that begins with so many given ones."""
+        if length is None or isinstance(decoder, LanguageModelDecoder):
             return self.max_length
         return min(self.max_length, prefix + int(self.length_factor * length) + self.length_margin)
 
     def constraints(self, end: int, prefix: Prefix | None = None) -> tuple:
-        chosen = (NoRepeat(self.no_repeat),) if self.no_repeat else ()
+        chosen = (NoRepeat(self.no_repeat_ngram_size),) if self.no_repeat_ngram_size else ()
         chosen += (MinLength(self.min_length, end),) if self.min_length else ()
         return chosen + (() if prefix is None else (prefix,))
 
 
 class Batch(NamedTuple):
-    """B rows: inputs [B, S], lengths [B], limits [B] (0: padding), the numbers of the rows [B], and a `Prefix` or None."""
+    """B rows: inputs [B, S] or images [B, H, W, C], lengths [B], limits [B] (0: padding), the numbers of the rows [B], and a `Prefix`
+    or None."""
 
     inputs: np.ndarray
     lengths: np.ndarray
@@ -78,7 +79,8 @@ def search(decoder: Any, inputs: Sequence, method: Any = Greedy(), *, limits: Li
 
     Args:
         decoder: see `make_decoder`: an encoder-decoder, a language model or an `Ensemble`.
-        inputs: 1-D integer arrays: sources, or prompts to continue. A row of no tokens has no hypotheses.
+        inputs: 1-D integer arrays: sources, or prompts to continue. A row of no tokens has no hypotheses. Or images [H, W, C] of one
+            size, each of which is asked for once.
         method: `Greedy`, `Sample`, `Beam`, `Exact`, `Contrastive`, `Speculative`, or any frozen dataclass with
             solve(problem) -> Hypotheses (see `Problem`) or write(decoder, prompts, max_new_tokens=, key=, report=).
         limits: what answers may be.
@@ -89,11 +91,11 @@ def search(decoder: Any, inputs: Sequence, method: Any = Greedy(), *, limits: Li
         seen: called with n when another n rows are done. report: told facts of a method, as {'accepted': share} of `Speculative`.
 
     A method that can `write` continues prompts of a language model past its context length: its window moves along. With
-    prefixes, min_length or no_repeat it does not.
+    prefixes, min_length or no_repeat_ngram_size it does not.
     """
     if getattr(method, 'draws', False) and key is None:
         raise ValueError('a sampler draws: give a key')
-    plain = prefixes is None and not limits.min_length and not limits.no_repeat
+    plain = prefixes is None and not limits.min_length and not limits.no_repeat_ngram_size
     if isinstance(decoder, LanguageModelDecoder) and hasattr(method, 'write') and (plain or not hasattr(method, 'solve')):
         options = dict(key=key, max_new_tokens=limits.max_length)
         if isinstance(method, Sample) and len(inputs) > batch_size:
@@ -101,27 +103,30 @@ def search(decoder: Any, inputs: Sequence, method: Any = Greedy(), *, limits: Li
         return method.write(decoder, inputs, report=report, **options)
     if not hasattr(method, 'solve'):
         raise FieldError('method', type(method).__name__, 'continues prompts of one language model, without prefixes, min_length '
-                         'and no_repeat; choose another method')
-    lengths = np.array([len(row) for row in inputs], np.int32)
+                         'and no_repeat_ngram_size; choose another method')
+    size = np.shape(inputs[0]) if len(inputs) and np.ndim(inputs[0]) > 1 else ()  # of images
+    lengths = np.ones(len(inputs), np.int32) if size else np.array([len(row) for row in inputs], np.int32)
     given = np.array([0 if prefixes is None else len(prefixes[n]) for n in range(len(inputs))], np.int32)
     longest = int(given.max(initial=0))  # one number for all batches: one program for every shape
     if longest >= limits.max_length:
         raise ValueError(f'a prefix has {longest} tokens, and an answer at most {limits.max_length}; raise max_length')
     on_host = getattr(method, 'on_host', False)
-    answers, batch_size = [NONE for _ in inputs], 1 if on_host else batch_size
+    answers, batch_size = [NONE] * len(lengths), 1 if on_host else batch_size
     key = jax.random.key(0) if key is None else key
-    for shape, places in of_like_length(lengths, batch_size, sorted(shapes)):
-        batch = Batch(np.zeros((batch_size, shape), np.int32), *np.zeros((3, batch_size), np.int32))
+    for shape, places in of_like_length(lengths, batch_size, (1,) if size else sorted(shapes)):
+        rows = np.zeros((batch_size, *size), np.asarray(inputs[0]).dtype) if size else np.zeros((batch_size, shape), np.int32)
+        batch = Batch(rows, *np.zeros((3, batch_size), np.int32))
         if longest:
             batch = batch._replace(prefix=Prefix(np.zeros((batch_size, longest), np.int32), np.zeros(batch_size, np.int32)))
         for n, place in enumerate(places):
-            batch.inputs[n, :lengths[place]] = inputs[place]
+            batch.inputs[n, :None if size else lengths[place]] = inputs[place]
             batch.lengths[n], batch.numbers[n] = lengths[place], place
-            batch.limits[n] = limits.of(decoder, lengths[place], given[place])
+            batch.limits[n] = limits.of(decoder, None if size else lengths[place], given[place])
             if longest:
                 batch.prefix.tokens[n, :given[place]], batch.prefix.lengths[n] = prefixes[place], given[place]
         solve = solve_on_host if on_host else solve_batch
-        found = jax.device_get(solve(method, limits, limits.of(decoder, shape, longest), decoder, batch, key)).rows()
+        most = limits.of(decoder, None if size else shape, longest)
+        found = jax.device_get(solve(method, limits, most, decoder, batch, key)).rows()
         for n, place in enumerate(places):
             answers[place] = found[n]
         seen(len(places))
@@ -144,10 +149,10 @@ def solve_on_host(method, limits, max_length, decoder, batch, key):
 
 def _problem(limits, max_length, decoder, batch, state, key, step):
     end = -1 if decoder.end is None else decoder.end
+    mask = jnp.arange(batch.inputs.shape[1]) < batch.lengths[:, None] if batch.inputs.ndim == 2 else None
     return Problem(step, state, decoder.first(batch.inputs, batch.lengths), max_length, end, batch.limits,
                    limits.constraints(end, batch.prefix),
-                   jax.vmap(lambda number: jax.random.fold_in(key, number))(batch.numbers), decoder.attention,
-                   jnp.arange(batch.inputs.shape[1]) < batch.lengths[:, None])
+                   jax.vmap(lambda number: jax.random.fold_in(key, number))(batch.numbers), decoder.attention, mask)
 
 
 @functools.partial(jax.jit, static_argnums=0)

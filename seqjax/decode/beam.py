@@ -67,41 +67,41 @@ class _Beam(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Beam:
-    """Beam search, plain and diverse: the width = k best of every row that a beam finds.
+    """Beam search, plain and diverse: the num_beams = k best of every row that a beam finds.
 
         score(Y) = log P(Y) / ((5 + |Y|) / 6) ** length_penalty + coverage_penalty * sum_s log(min(sum_t a_ts, 1))
 
     (Wu et al. 2016, eq. 14.) A row has k live hypotheses and up to k finished ones. Of all ways to go on, the best 2k by
     log P are candidates. An end among the best k of them finishes; the best k of those that do not end are the next live
-    ones. So width 1 is greedy. A row is done when it has k finished ones, or after max_length tokens, where live ones are
+    ones. So num_beams=1 is greedy. A row is done when it has k finished ones, or after max_length tokens, where live ones are
     taken as they are, without an end. Of finished ones the best k by score are kept. Rows do not influence each other.
 
-    groups: diverse beam search (Vijayakumar et al. 2018). Every group is a beam of w = k / groups; a group chooses its
-    candidates by log P - diversity * (how often the groups before it went on or ended with this token at this step). That
+    num_beam_groups: diverse beam search (Vijayakumar et al. 2018). Every group is a beam of w = k / num_beam_groups; a group chooses its
+    candidates by log P - diversity_penalty * (how often the groups before it went on or ended with this token at this step). That
     term chooses, and is not added up over the steps; of hypotheses that two groups found, one is returned.
     n_best: how many of the k are returned; 0: all.
     """
 
-    width: int = 5
+    num_beams: int = 5
     length_penalty: float = 0.0
     coverage_penalty: float = 0.0
-    groups: int = 1
-    diversity: float = 0.0
+    num_beam_groups: int = 1
+    diversity_penalty: float = 0.0
     n_best: int = 0
 
     def __post_init__(self):
-        check_not_negative(self, 'length_penalty', 'coverage_penalty', 'diversity')
-        if self.width < 1:
-            raise FieldError('width', self.width, 'must be at least 1')
-        if self.groups < 1 or self.width % self.groups:
-            raise FieldError('groups', self.groups, f'must divide width={self.width}')
-        if self.groups > 1 and not self.diversity > 0:
-            raise FieldError('diversity', self.diversity,
-                             f'must be more than 0, or the {self.groups} groups are {self.groups} times the same')
-        if self.groups == 1 and self.diversity:
-            raise FieldError('diversity', self.diversity, 'is between groups, and there is one; write 0, or more groups')
-        if not 0 <= self.n_best <= self.width:
-            raise FieldError('n_best', self.n_best, f'must be at least 1 and at most width={self.width}')
+        check_not_negative(self, 'length_penalty', 'coverage_penalty', 'diversity_penalty')
+        if self.num_beams < 1:
+            raise FieldError('num_beams', self.num_beams, 'must be at least 1')
+        if self.num_beam_groups < 1 or self.num_beams % self.num_beam_groups:
+            raise FieldError('num_beam_groups', self.num_beam_groups, f'must divide num_beams={self.num_beams}')
+        if self.num_beam_groups > 1 and not self.diversity_penalty > 0:
+            raise FieldError('diversity_penalty', self.diversity_penalty,
+                             f'must be more than 0, or the {self.num_beam_groups} groups are {self.num_beam_groups} times the same')
+        if self.num_beam_groups == 1 and self.diversity_penalty:
+            raise FieldError('diversity_penalty', self.diversity_penalty, 'is between groups, and there is one; write 0, or more groups')
+        if not 0 <= self.n_best <= self.num_beams:
+            raise FieldError('n_best', self.n_best, f'must be at least 1 and at most num_beams={self.num_beams}')
 
     def solve(self, problem: Problem) -> Hypotheses:
         found, _ = self.traced(problem, trace=False)
@@ -129,8 +129,8 @@ def _search(chosen, problem, trace):
         raise FieldError('coverage_penalty', chosen.coverage_penalty, 'needs attention and source_mask')
     (step, state, first, T, end), limits = problem[:5], problem.row_limits()
     constraints, attention, source_mask = problem.constraints, problem.attention, problem.source_mask
-    length_penalty, coverage_penalty, diversity = chosen.length_penalty, chosen.coverage_penalty, chosen.diversity
-    B, k, groups = len(first), chosen.width, chosen.groups
+    length_penalty, coverage_penalty, diversity = chosen.length_penalty, chosen.coverage_penalty, chosen.diversity_penalty
+    B, k, groups = len(first), chosen.num_beams, chosen.num_beam_groups
     w = k // groups
     group_starts = w * jnp.arange(groups)[:, None]  # [G, 1], the first slot of a group
 

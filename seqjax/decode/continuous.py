@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqjax.decode.generate import is_end, log_prob_of, padded_prompts, pick_rows
-from seqjax.decode.hypotheses import Hypotheses
+from seqjax.decode.generate import is_end, padded_prompts, renew_rows
+from seqjax.decode.hypotheses import Hypotheses, log_prob_of
 from seqjax.errors import FieldError
 
 TURNS = 64  # of the compiled loop, after which it is said how far it has come
@@ -200,8 +200,7 @@ def _anew(queue, rows, sizes, model):
     """The same with rows [B] that have read nothing yet, and remember nothing."""
     memory = queue.memory
     if not sizes.pages:
-        memory = jax.lax.cond(rows.any(), lambda: pick_rows(rows, model.initial_state(sizes.rows, sizes.context), memory),
-                              lambda: memory)
+        memory = renew_rows(rows, lambda: model.initial_state(sizes.rows, sizes.context), memory)
     return queue._replace(read=jnp.where(rows, queue.of_row(queue.first), queue.read), memory=memory,
                           table=jnp.where(rows[:, None], sizes.pages, queue.table))
 

@@ -6,8 +6,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from seqjax.decode.generate import cut, is_end, last_tokens, log_prob_of, padded_prompts, pick_rows
-from seqjax.decode.hypotheses import Hypotheses
+from seqjax.decode.generate import cut, is_end, last_tokens, padded_prompts, renew_rows, tokens_from
+from seqjax.decode.hypotheses import Hypotheses, log_prob_of
 from seqjax.errors import FieldError
 
 
@@ -17,7 +17,7 @@ class Contrastive:
 
         x_t = argmax over the k likeliest tokens v of (1 - alpha) p(v | x_<t) - alpha max_{j < t} cos(h_v, h_{x_j})
 
-    (Su et al. 2022, equation 5.) h_v is the last hidden state when v is read after x_<t. alpha, the degeneration penalty: 0
+    (Su et al. 2022, equation 5.) h_v is the last hidden state when v is read after x_<t. k is top_k. alpha is penalty_alpha, the degeneration penalty: 0
     is greedy, and 1 asks for nothing but novelty. The window moves over long texts as that of `Sample` does. A token keeps
     the h that it had when it was read first; tokens of a prompt that the window does not reach have none.
 
@@ -25,14 +25,14 @@ class Contrastive:
     and `score(h)` -> logits [B, T, V]. The leaves of its state have B rows.
     """
 
-    k: int = 5
-    alpha: float = 0.6
+    top_k: int = 5
+    penalty_alpha: float = 0.6
 
     def __post_init__(self):
-        if not 0 <= self.alpha <= 1:
-            raise FieldError('alpha', self.alpha, 'must be at least 0 and at most 1 (0 is greedy)')
-        if self.k < 1:
-            raise FieldError('k', self.k, 'must be at least 1, as 5')
+        if not 0 <= self.penalty_alpha <= 1:
+            raise FieldError('penalty_alpha', self.penalty_alpha, 'must be at least 0 and at most 1 (0 is greedy)')
+        if self.top_k < 1:
+            raise FieldError('top_k', self.top_k, 'must be at least 1, as 5')
 
     def write(self, decoder, prompts, *, max_new_tokens, key=None, report=None) -> list[Hypotheses]:
         """One hypothesis for every prompt, its score the log P under the model."""
@@ -40,8 +40,8 @@ class Contrastive:
             raise FieldError('model', type(decoder.model).__name__,
                              'has no extend_hidden, which contrastive search compares tokens by')
         padded, lengths = padded_prompts(prompts, max_new_tokens)
-        return cut(*_search(decoder.model, max_new_tokens, self.k, decoder.end, decoder.params, padded, lengths,
-                            jnp.float32(self.alpha)))
+        return cut(*_search(decoder.model, max_new_tokens, self.top_k, decoder.end, decoder.params, padded, lengths,
+                            jnp.float32(self.penalty_alpha)))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -60,10 +60,11 @@ def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
 
     def make_room(made, text, state, used):
         """Where the cache is full its row keeps so many tokens that they are half a context with the next one."""
-        def reread(_):
-            new_state, _, new_used = read(text, lengths + made, max(1, context // 2) - 1)
-            return pick_rows(used >= context, (new_state, new_used), (state, used))
-        return jax.lax.cond((used >= context).any(), reread, lambda _: (state, used), None)
+        def reread():
+            state, _, used = read(text, lengths + made, max(1, context // 2) - 1)
+            return state, used
+
+        return renew_rows(used >= context, reread, (state, used))
 
     def advance(carry):
         n, text, made, sums, used, state, logits, past, known, running = carry
@@ -96,8 +97,7 @@ def _search(model, max_new_tokens, k, end, params, prompts, lengths, alpha):
     past = jnp.pad(_unit(h), ((0, 0), (0, max_new_tokens), (0, 0)))  # [B, S, D], of which row b knows the first known[b]
     start = (jnp.int32(0), text, jnp.zeros_like(lengths), jnp.zeros(B), used, state, logits, past, used, jnp.ones(B, bool))
     _, text, made, sums, *_ = jax.lax.while_loop(unfinished, advance, start)
-    places = lengths[:, None] + jnp.arange(max_new_tokens)
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), made, sums
+    return tokens_from(text, lengths, max_new_tokens), made, sums
 
 
 def _unit(h):

@@ -1,6 +1,6 @@
 """One interface for all that can be decoded: encoder-decoders, language models and ensembles of them.
 
-    memory, state = decoder.begin(inputs [B, S], lengths [B], max_length)      both have B rows; memory never changes
+    memory, state = decoder.begin(inputs [B, S], lengths [B], max_length)      both have B rows; memory never changes; or of images
     first = decoder.first(inputs, lengths)                                     [B], what is read first
     state, logits = decoder.step(memory, state, tokens [N])                    N = B k, the k hypotheses of a row together
     decoder.attention(state)                                                   [N, S], attention weights of the step, or None
@@ -8,6 +8,7 @@
 A method takes the closure `functools.partial(decoder.step, memory)`. Decoders are pytrees: their leaves are the parameters.
 """
 
+from collections.abc import Callable
 import dataclasses
 import math
 from typing import Any
@@ -22,7 +23,8 @@ from seqjax.special_tokens import END, START
 AVERAGES = ('probability', 'log_probability')
 
 
-def make_decoder(model: Any, params: Any, *, start: int = START, end: Any = None, average: str = 'probability') -> Any:
+def make_decoder(model: Any, params: Any, *, start: int = START, end: Any = None, average: str = 'probability',
+                 prepare: Callable | None = None) -> Any:
     """The decoder of a model, by what it has: `begin` and `step`, or `initial_state` and `extend`.
 
     Args:
@@ -30,15 +32,18 @@ def make_decoder(model: Any, params: Any, *, start: int = START, end: Any = None
         start: what the decoder of an encoder-decoder reads first.
         end: the token that ends an answer, or, for methods that continue texts, a tuple of them; of an encoder-decoder END
             where it is None, and of a language model none; -1: none.
+        prepare: of an encoder-decoder, inputs as they come -> as the model reads them, in the compiled program; pixels are
+            normalised so.
     """
     if isinstance(model, (list, tuple)):
         if len(model) != len(params) or not model:
             raise ValueError(f'{len(model)} models and {len(params)} trees of parameters; give one tree for every model')
         if len(model) > 1:
-            return Ensemble(tuple(make_decoder(*pair, start=start, end=end) for pair in zip(model, params)), average)
+            return Ensemble(tuple(make_decoder(*pair, start=start, end=end, prepare=prepare) for pair in zip(model, params)), average)
         (model,), (params,) = model, params
     if hasattr(model, 'begin'):
-        return Decoder(model, params, start, END if end is None else end)
+        statistics = getattr(model, 'batch_stats', None)  # of `models.WithStatistics`; as leaves they are no part of the program
+        return Decoder(model if statistics is None else model.module, params, start, END if end is None else end, prepare, statistics or {})
     if hasattr(model, 'extend'):
         return LanguageModelDecoder(model, params, end)
     raise FieldError('model', type(model).__name__, 'writes no tokens: it has neither begin and step nor extend')
@@ -46,21 +51,36 @@ def make_decoder(model: Any, params: Any, *, start: int = START, end: Any = None
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decoder:
-    """An encoder-decoder; start: what its decoder reads first."""
+    """An encoder-decoder.
+
+    start: what its decoder reads first. prepare: inputs as they come -> as the model reads them. batch_stats: running statistics of
+    its batch norms, or {}.
+    """
 
     model: Any
     params: Any
     start: int = START
     end: int = END
+    prepare: Callable | None = None
+    batch_stats: Any = dataclasses.field(default_factory=dict)
+
+    def apply(self, *arguments, method):
+        """The model applied to its parameters."""
+        variables = {'params': self.params, **({'batch_stats': self.batch_stats} if self.batch_stats else {})}
+        return self.model.apply(variables, *arguments, method=method)
+
+    def align(self, inputs, lengths, tokens):
+        """[B, T, S]: attention weights while tokens [B, T] are written; None: the model has no attention."""
+        return self.apply(self.prepare(inputs) if self.prepare else inputs, lengths, tokens, method='align')
 
     def begin(self, inputs, lengths, max_length):
-        return self.model.apply({'params': self.params}, inputs, lengths, max_length, method='begin')
+        return self.apply(self.prepare(inputs) if self.prepare else inputs, lengths, max_length, method='begin')
 
     def first(self, inputs, lengths):
         return jnp.full(len(inputs), self.start)
 
     def step(self, memory, state, tokens):
-        return self.model.apply({'params': self.params}, memory, state, tokens, method='step')
+        return self.apply(memory, state, tokens, method='step')
 
     def attention(self, state):
         return self.model.attended(state)
@@ -137,6 +157,6 @@ class Ensemble:
         return sum(weights[1:], weights[0]) / len(weights) if weights else None
 
 
-jax.tree_util.register_dataclass(Decoder, ['params'], ['model', 'start', 'end'])
+jax.tree_util.register_dataclass(Decoder, ['params', 'batch_stats'], ['model', 'start', 'end', 'prepare'])
 jax.tree_util.register_dataclass(LanguageModelDecoder, ['params'], ['model', 'end'])
 jax.tree_util.register_dataclass(Ensemble, ['members'], ['average'])

@@ -64,10 +64,10 @@ def _search(exact, problem):
             continue
         if grown == expansions:
             if not exact.expansions:
-                raise FieldError('exact', True, f'there is too much to search: {expansions:,} beginnings of answers to a row of '
-                                 f'{int(problem.source_mask.sum())} tokens do not show the best one, of up to {max_length} tokens '
-                                 f'out of {vocabulary:,}; write false and search with a beam, or make it easier with '
-                                 'length_penalty=0 or a smaller max_new_tokens')
+                of = '' if problem.source_mask is None else f' to a row of {int(problem.source_mask.sum())} tokens'
+                raise FieldError('exact', True, f'there is too much to search: {expansions:,} beginnings of answers{of} do '
+                                 f'not show the best one, of up to {max_length} tokens out of {vocabulary:,}; write false and search '
+                                 'with a beam, or make it easier with length_penalty=0 or a smaller max_new_tokens')
             raise FieldError('expansions', expansions, f'are not enough to be sure of the {n_best} best; allow more, or '
                              'write a smaller max_length')
         grown += 1

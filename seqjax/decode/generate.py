@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqjax.decode.hypotheses import Hypotheses, log_softmax
+from seqjax import ops
+from seqjax.decode.hypotheses import Hypotheses, log_prob_of
 from seqjax.decode.lengths import padded_length
 from seqjax.errors import FieldError
 
@@ -56,24 +57,23 @@ def is_end(tokens, end):
     return jnp.isin(tokens, jnp.array(() if end is None else end, tokens.dtype))
 
 
-def log_prob_of(tokens, logits):
-    """log P [...] of tokens [...] under logits [..., V]."""
-    return jnp.take_along_axis(log_softmax(logits), tokens[..., None], axis=-1)[..., 0]
-
-
 def last_tokens(text, lengths, window):
     """(tokens [B, window], how many of them count [B]): the last `window` of the first lengths[b] tokens of every row.
 
     Of a window of 0 there is one column, of which nothing counts: models read no row without steps.
     """
     keep = jnp.minimum(lengths, window)
-    places = (lengths - keep)[:, None] + jnp.arange(max(window, 1))
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), keep
+    return tokens_from(text, lengths - keep, max(window, 1)), keep
 
 
-def pick_rows(chosen, new, old):
-    """Trees of arrays with B rows: those of `new` where chosen [B] is true, and those of `old` elsewhere."""
-    return jax.tree.map(lambda new, old: jnp.where(chosen.reshape(-1, *(1,) * (new.ndim - 1)), new, old), new, old)
+def tokens_from(text, first, count):
+    """[B, count]: of every row the tokens from place first[b] on."""
+    return jnp.take_along_axis(text, first[:, None] + jnp.arange(count), axis=1, mode='clip')
+
+
+def renew_rows(rows, make, old):
+    """Trees of arrays with B rows: those of make() where rows [B] is true, and those of `old` elsewhere; nothing is made for none."""
+    return jax.lax.cond(rows.any(), lambda: ops.select_rows(rows, make(), old), lambda: old)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -105,9 +105,8 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
         state, logits = model.apply({'params': params}, state, tokens[:, None], method='extend')
         logits, used = logits[:, 0], used + 1
         if model.context_length is not None and total > context:
-            def reread(_):
-                return pick_rows(full, read(text, lengths, max(1, context // 2)), (state, logits, used))
-            state, logits, used = jax.lax.cond(full.any(), reread, lambda _: (state, logits, used), None)
+            reread = lambda: read(text, lengths, max(1, context // 2))
+            state, logits, used = renew_rows(full, reread, (state, logits, used))
         return n + 1, text, lengths, sums, used, state, logits, running
 
     def unfinished(carry):
@@ -118,5 +117,4 @@ def _continue(model, max_new_tokens, sampler, end, params, prompts, lengths, key
     start = (jnp.int32(0), text, lengths, jnp.zeros(B), used, state, logits, jnp.ones(B, bool))
     n, text, grown, sums, _, _, logits, running = jax.lax.while_loop(unfinished, advance, start)
     text, grown, sums, _, _ = choose(n, text, grown, sums, logits, running)  # the last token is not read again
-    places = lengths[:, None] + jnp.arange(max_new_tokens)
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths, sums
+    return tokens_from(text, lengths, max_new_tokens), grown - lengths, sums

@@ -42,6 +42,11 @@ def log_softmax(logits):
     return jax.nn.log_softmax(logits.astype(jnp.float32))
 
 
+def log_prob_of(tokens, logits):
+    """log P [...] of tokens [...] under logits [..., V]."""
+    return jnp.take_along_axis(log_softmax(logits), tokens[..., None], axis=-1)[..., 0]
+
+
 def length_normalised(log_probs, lengths, penalty):
     """log P / lp(Y) with lp(Y) = ((5 + |Y|) / 6) ** penalty (Wu et al. 2016, eq. 14). The end token counts in |Y|."""
     return log_probs / ((5 + lengths) / 6) ** penalty

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from seqjax.decode.hypotheses import log_softmax
+from seqjax.decode.hypotheses import log_prob_of
 
 
 def score(step, state, first, targets, lengths):
@@ -14,7 +14,7 @@ def score(step, state, first, targets, lengths):
     def read(state, pair):
         before, token = pair
         state, logits = step(state, before)
-        return state, jnp.take_along_axis(log_softmax(logits), token[:, None], axis=-1)[:, 0]
+        return state, log_prob_of(token, logits)
 
     before = jnp.concatenate([first[:, None].astype(targets.dtype), targets[:, :-1]], axis=1)  # [B, T]
     _, log_probs = jax.lax.scan(read, state, (before.T, targets.T))  # [T, B]
@@ -25,17 +25,15 @@ def score(step, state, first, targets, lengths):
 def score_pairs(model, params, batch):
     """The same of the targets of a batch of pairs, given their sources, by one teacher-forced call of an encoder-decoder.
 
-    batch: inputs [B, S], lengths [B], targets [B, T], weights [B, T], where 0 is padding.
+    batch: inputs [B, S] with lengths [B], or images, targets [B, T], weights [B, T], where 0 is padding.
     """
-    logits = model.apply({'params': params}, batch['inputs'], batch['lengths'], batch['targets'])
-    log_probs = jnp.take_along_axis(log_softmax(logits), batch['targets'][..., None], axis=-1)[..., 0]
-    return _summed(log_probs, batch['weights'] > 0)
+    logits = model.apply({'params': params}, batch['inputs'], batch.get('lengths'), batch['targets'])
+    return _summed(log_prob_of(batch['targets'], logits), batch['weights'] > 0)
 
 
 def score_texts(model, params, tokens):
     """log P [B, T - 1] of every token of texts [B, T] but the first, under a language model."""
-    log_probs = log_softmax(model.apply({'params': params}, tokens))
-    return jnp.take_along_axis(log_probs[:, :-1], tokens[:, 1:, None], axis=-1)[..., 0]
+    return log_prob_of(tokens[:, 1:], model.apply({'params': params}, tokens)[:, :-1])
 
 
 def _summed(log_probs, counted):

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from seqjax.decode.decoder import LanguageModelDecoder
-from seqjax.decode.generate import cut, is_end, last_tokens, log_prob_of, padded_prompts, pick_rows
-from seqjax.decode.hypotheses import Hypotheses
+from seqjax.decode.generate import cut, is_end, last_tokens, padded_prompts, renew_rows, tokens_from
+from seqjax.decode.hypotheses import Hypotheses, log_prob_of
 from seqjax.decode.sampling import Sample
 from seqjax.errors import FieldError
 
@@ -18,26 +18,26 @@ class Speculative:
     """Speculative sampling: texts distributed as those that `sample` draws from the model, whatever the draft is, and greedy
     ones are the same.
 
-    The draft only decides how many tokens a reading of the model yields, from 1 to tokens + 1; `accept` says how. Reading
+    The draft only decides how many tokens a reading of the model yields, from 1 to num_draft_tokens + 1; `accept` says how. Reading
     several tokens at once rounds otherwise than one by one, so greedy texts can differ where two tokens are equal but for that.
 
     Args:
-        draft: the `LanguageModelDecoder` of a smaller model. The models share their tokens, and can take some back: `rewinds`,
-            and `rewind(state, position [B])`. tokens: drafted at a time. sample: how tokens are drawn.
+        draft_model: the `LanguageModelDecoder` of a smaller model. The models share their tokens, and can take some back: `rewinds`,
+            and `rewind(state, position [B])`. num_draft_tokens: drafted at a time. sample: how tokens are drawn.
     """
 
-    draft: LanguageModelDecoder
-    tokens: int = 4
+    draft_model: LanguageModelDecoder
+    num_draft_tokens: int = 4
     sample: Sample = Sample()
 
     def __post_init__(self):
-        if not getattr(self.draft.model, 'rewinds', False):
-            raise _cannot('draft', self.draft.model)
-        if self.tokens < 1:
-            raise FieldError('tokens', self.tokens, 'must be at least 1')
-        most = max(1, (self.draft.model.context_length or 2 * self.tokens) // 2)
-        if self.tokens > most:
-            raise FieldError('tokens', self.tokens, f'must be at most {most}, half of what the draft can look at')
+        if not getattr(self.draft_model.model, 'rewinds', False):
+            raise _cannot('draft_model', self.draft_model.model)
+        if self.num_draft_tokens < 1:
+            raise FieldError('num_draft_tokens', self.num_draft_tokens, 'must be at least 1')
+        most = max(1, (self.draft_model.model.context_length or 2 * self.num_draft_tokens) // 2)
+        if self.num_draft_tokens > most:
+            raise FieldError('num_draft_tokens', self.num_draft_tokens, f'must be at most {most}, half of what the draft can look at')
 
     @property
     def draws(self) -> bool:
@@ -45,15 +45,15 @@ class Speculative:
 
     def write(self, decoder, prompts, *, max_new_tokens, key=None, report=None) -> list[Hypotheses]:
         """One hypothesis for every prompt. report: told {'accepted': the share of the drafted tokens that was}."""
-        model, draft = decoder.model, self.draft.model
+        model, draft = decoder.model, self.draft_model.model
         if not getattr(model, 'rewinds', False):
             raise _cannot('model', model)
         if model.vocabulary != draft.vocabulary:
-            raise FieldError('draft', type(draft).__name__, f'has {draft.vocabulary} tokens, and the model has '
+            raise FieldError('draft_model', type(draft).__name__, f'has {draft.vocabulary} tokens, and the model has '
                              f'{model.vocabulary}; they must have the same')
         padded, lengths = padded_prompts(prompts, max_new_tokens)
         *written, accepted, drafted = _continue(
-            model, draft, max_new_tokens, self.tokens, self.sample, decoder.end, decoder.params, self.draft.params, padded,
+            model, draft, max_new_tokens, self.num_draft_tokens, self.sample, decoder.end, decoder.params, self.draft_model.params, padded,
             lengths, jax.random.key(0) if key is None else key)
         if report is not None:
             report(dict(accepted=int(accepted) / int(drafted)))
@@ -106,15 +106,14 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
 
     def make_room(full, extend, given, slots, text, lengths, state, before):
         """Where the cache is full its row is cut to half a context and read again."""
-        reread = lambda _: pick_rows(full, read(extend, given, slots, text, lengths, max(1, slots // 2)), (state, before))
-        return jax.lax.cond(full.any(), reread, lambda _: (state, before), None)
+        return renew_rows(full, lambda: read(extend, given, slots, text, lengths, max(1, slots // 2)), (state, before))
 
     def choose(keys, logits):
         return jax.vmap(sampler)(keys, logits), jax.vmap(sampler.probabilities)(logits)  # [B], [B, V]
 
     def write_draft(keys, text, lengths, state, before, behind):
         """(state, M tokens that go on with the text [M, B], their q [M, B, V])."""
-        unread = jnp.take_along_axis(text, (lengths - 1 - behind)[:, None] + jnp.arange(2), axis=1, mode='clip')
+        unread = tokens_from(text, lengths - 1 - behind, 2)
         state, logits = extend_draft(draft.rewind(state, before - behind), unread, behind + 1)
         tokens, q = choose(keys[0], logits[rows, behind])
 
@@ -141,9 +140,8 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
             behind = jnp.where(full, 0, behind)
 
         draft_state, ahead, q = write_draft(round_keys[:M], text, lengths, draft_state, draft_before, behind)
-        last = jnp.take_along_axis(text, lengths[:, None] - 1, axis=1)
         # What lies past the cache is dropped, and what is then said of it is past the room too.
-        state, logits = extend(model.rewind(state, before), jnp.concatenate([last, ahead.T], axis=1))
+        state, logits = extend(model.rewind(state, before), jnp.concatenate([tokens_from(text, lengths - 1, 1), ahead.T], axis=1))
         p = jax.vmap(jax.vmap(sampler.probabilities))(logits)  # [B, M + 1, V]
         tokens, kept = jax.vmap(accept)(round_keys[M], ahead.T, q.swapaxes(0, 1), p)  # [B, M + 1], [B]
 
@@ -171,5 +169,4 @@ def _continue(model, draft, max_new_tokens, M, sampler, end, params, draft_param
     start = (jnp.int32(0), text, lengths, jnp.zeros(B), jnp.full(B, max_new_tokens, jnp.int32), *first, jnp.zeros(B, jnp.int32),
              jnp.ones(B, bool), jnp.int32(0), jnp.int32(0))
     _, text, grown, sums, *_, accepted, drafted = jax.lax.while_loop(unfinished, advance, start)
-    places = lengths[:, None] + jnp.arange(max_new_tokens)
-    return jnp.take_along_axis(text, places, axis=1, mode='clip'), grown - lengths, sums, accepted, drafted
+    return tokens_from(text, lengths, max_new_tokens), grown - lengths, sums, accepted, drafted

@@ -46,4 +46,4 @@ def test_the_table_is_aligned():
     assert comparison_table(results).splitlines() == [
         '       eval/loss  parameters  steps  seconds',
         'elman     0.1679       1,234     10        5',
-        'lru    0.0001234   1,234,567     10         ']
+        'lru    0.0001234   1,234,567     10']

@@ -17,15 +17,15 @@ SEEDS = np.random.default_rng(1).integers(0, tabular.M, B).astype(np.int32)
 PREFIXES = np.random.default_rng(2).integers(0, V, (B, 3)).astype(np.int32)  # some with an end, some with repetitions
 PREFIX_LENGTHS = np.arange(B, dtype=np.int32) % 4
 CASES = {
-    'plain': dict(width=3),
-    'one': dict(width=1),
-    'wide': dict(width=7, length_penalty=1.0),
-    'coverage': dict(width=3, length_penalty=0.6, coverage_penalty=0.7),
-    'groups': dict(width=6, groups=3, diversity=0.9),
-    'groups_of_one': dict(width=3, groups=3, diversity=0.4, length_penalty=2.0),
-    'no_repeat': dict(width=3, no_repeat=1, min_length=4),
-    'prefix': dict(width=3, prefix=True, length_penalty=0.5),
-    'everything': dict(width=4, groups=2, diversity=0.7, length_penalty=0.8, coverage_penalty=0.5, no_repeat=2,
+    'plain': dict(num_beams=3),
+    'one': dict(num_beams=1),
+    'wide': dict(num_beams=7, length_penalty=1.0),
+    'coverage': dict(num_beams=3, length_penalty=0.6, coverage_penalty=0.7),
+    'groups': dict(num_beams=6, num_beam_groups=3, diversity_penalty=0.9),
+    'groups_of_one': dict(num_beams=3, num_beam_groups=3, diversity_penalty=0.4, length_penalty=2.0),
+    'no_repeat_ngram_size': dict(num_beams=3, no_repeat_ngram_size=1, min_length=4),
+    'prefix': dict(num_beams=3, prefix=True, length_penalty=0.5),
+    'everything': dict(num_beams=4, num_beam_groups=2, diversity_penalty=0.7, length_penalty=0.8, coverage_penalty=0.5, no_repeat_ngram_size=2,
                        min_length=3, prefix=True),
 }
 all_cases = pytest.mark.parametrize('case', CASES)
@@ -35,8 +35,8 @@ all_cases = pytest.mark.parametrize('case', CASES)
 def search(case, seeds, prefixes, prefix_lengths, limits=None):
     options = dict(CASES[case])
     constraints = ()
-    if 'no_repeat' in options:
-        constraints += NoRepeat(options.pop('no_repeat')), MinLength(options.pop('min_length'), END)
+    if 'no_repeat_ngram_size' in options:
+        constraints += NoRepeat(options.pop('no_repeat_ngram_size')), MinLength(options.pop('min_length'), END)
     if options.pop('prefix', False):
         constraints += Prefix(prefixes, prefix_lengths),
     mask = jnp.arange(S) < tabular.source_length(seeds)[:, None]
@@ -90,10 +90,10 @@ def test_every_row_is_what_a_beam_over_lists_finds(case):
 @all_cases
 def test_the_trace_holds_all_candidates_with_their_parents_and_what_became_of_them(case):
     _, trace = rows(case)
-    w = CASES[case]['width'] // CASES[case].get('groups', 1)
+    w = CASES[case]['num_beams'] // CASES[case].get('num_beam_groups', 1)
     for b in range(B):
         _, steps = expected(case, b)
-        slots = {g * w: () for g in range(CASES[case].get('groups', 1))}
+        slots = {g * w: () for g in range(CASES[case].get('num_beam_groups', 1))}
         for t in range(T):
             candidates, after = [], {}
             for token, parent, value, fate, slot in zip(*(leaf[b, t].tolist() for leaf in trace)):
@@ -117,7 +117,7 @@ def test_a_row_alone_is_found_as_in_a_batch(case):
 def test_scores_are_sorted_hypotheses_distinct_and_log_probs_those_of_the_tokens():
     for case in ('wide', 'groups', 'everything'):
         found, _ = rows(case)
-        k = CASES[case]['width']
+        k = CASES[case]['num_beams']
         assert np.all(found.scores[:, :-1] >= found.scores[:, 1:])
         assert all(len(set(texts(found, b))) == len(texts(found, b)) >= 1 for b in range(B))
         again, by_token = jax.jit(lambda seeds, *targets: score(tabular.step, *tabular.begin(seeds), *targets))(
@@ -171,13 +171,13 @@ def test_the_loop_ends_with_its_last_row_and_not_a_number_stays_in_its_row():
 
 
 @pytest.mark.parametrize('options, sentence', [
-    (dict(width=0), 'width=0: must be at least 1'),
-    (dict(width=4, groups=3), 'groups=3: must divide width=4'),
-    (dict(width=4, groups=2), 'diversity=0.0: must be more than 0, or the 2 groups are 2 times the same'),
-    (dict(width=4, diversity=0.5), 'diversity=0.5: is between groups, and there is one; write 0, or more groups'),
-    (dict(width=2, max_length=0), 'max_length=0: must be at least 1'),
-    (dict(width=2, coverage_penalty=0.5), 'coverage_penalty=0.5: needs attention and source_mask'),
-    (dict(width=2, coverage_penalty=0.5, attention=lambda state: None, source_mask=np.ones((1, S), bool)),
+    (dict(num_beams=0), 'num_beams=0: must be at least 1'),
+    (dict(num_beams=4, num_beam_groups=3), 'num_beam_groups=3: must divide num_beams=4'),
+    (dict(num_beams=4, num_beam_groups=2), 'diversity_penalty=0.0: must be more than 0, or the 2 groups are 2 times the same'),
+    (dict(num_beams=4, diversity_penalty=0.5), 'diversity_penalty=0.5: is between groups, and there is one; write 0, or more groups'),
+    (dict(num_beams=2, max_length=0), 'max_length=0: must be at least 1'),
+    (dict(num_beams=2, coverage_penalty=0.5), 'coverage_penalty=0.5: needs attention and source_mask'),
+    (dict(num_beams=2, coverage_penalty=0.5, attention=lambda state: None, source_mask=np.ones((1, S), bool)),
      'coverage_penalty=0.5: the model has no attention; write 0'),
 ], ids=lambda value: value if isinstance(value, str) else '')
 def test_impossible_beams_are_refused(options, sentence):

@@ -18,8 +18,8 @@ V, C = 13, 16
 KEY = jax.random.key(5)
 MODELS = {
     'gpt': ('gpt', dict(width=8, depth=1, heads=2)),
-    'llama': ('llama', dict(width=8, depth=2, heads=2, key_heads=1, scan=True)),
-    'relative': ('gpt', dict(width=8, depth=1, heads=2, positions='relative', window=5)),
+    'llama': ('llama', dict(width=8, depth=2, heads=2, kv_heads=1, scan_layers=True)),
+    'relative': ('gpt', dict(width=8, depth=1, heads=2, positions='relative', sliding_window=5)),
     'linear': ('gpt', dict(width=8, depth=1, heads=2, attention='linear')),
     'lstm': ('recurrent', dict(width=8, depth=1)),
 }

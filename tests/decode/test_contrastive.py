@@ -107,9 +107,9 @@ def test_what_follows_the_end_is_not_written():
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(k=0), 'k=0: must be at least 1, as 5'),
-    (dict(alpha=1.5), 'alpha=1.5: must be at least 0 and at most 1 (0 is greedy)'),
-    (dict(alpha=float('nan')), 'alpha=nan: must be at least 0 and at most 1 (0 is greedy)'),
+    (dict(k=0), 'top_k=0: must be at least 1, as 5'),
+    (dict(alpha=1.5), 'penalty_alpha=1.5: must be at least 0 and at most 1 (0 is greedy)'),
+    (dict(alpha=float('nan')), 'penalty_alpha=nan: must be at least 0 and at most 1 (0 is greedy)'),
     (dict(max_new_tokens=0), 'max_length=0: must be at least 1'),
 ])
 def test_impossible_requests_are_refused(fields, sentence):
@@ -119,7 +119,7 @@ def test_impossible_requests_are_refused(fields, sentence):
 
 
 def test_a_model_without_hidden_vectors_is_refused():
-    model = models.build('per_step', vocabulary=V, width=4)
+    model = models.build('bert', vocabulary=V, context_length=C, width=4)
     with pytest.raises(FieldError, match='^model=.*: has no extend_hidden, which contrastive search compares tokens by$'):
         contrastive_search(model, {}, PROMPTS, k=K, alpha=0.6, max_new_tokens=NEW)
 
@@ -146,37 +146,37 @@ def with_decode(config, **fields):
 def test_a_run_writes_what_the_search_finds_among_the_four_tokens_that_there_are(run):
     config, workdir, model, params = run
     expected, = contrastive_search(model, params, [np.array([0, 1])], k=4, alpha=0.5, max_new_tokens=20)
-    assert write(with_decode(config, contrastive=0.5, top_k=9), workdir) == ['ab' + ''.join('abcd'[token] for token in expected)]
+    assert write(with_decode(config, penalty_alpha=0.5, top_k=9), workdir) == ['ab' + ''.join('abcd'[token] for token in expected)]
 
 
-DRAWN = 'is for a text that is drawn, and config.decode.contrastive=0.5 searches for one; set that to 0, or write'
+DRAWN = 'is for a text that is drawn, and config.decode.penalty_alpha=0.5 searches for one; set that to 0, or write'
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(), 'config.decode.top_k=0: config.decode.contrastive=0.5 chooses among so many of the likeliest tokens; set it to 5, or '
+    (dict(), 'config.decode.top_k=0: config.decode.penalty_alpha=0.5 chooses among so many of the likeliest tokens; set it to 5, or '
              'to another number'),
     (dict(top_k=5, samples=2), f'config.decode.samples=2: {DRAWN} 1'),
     (dict(top_k=5, temperature=0.5), f'config.decode.temperature=0.5: {DRAWN} 0.8'),
     (dict(top_k=5, top_p=0.5), f'config.decode.top_p=0.5: {DRAWN} 1.0'),
-    (dict(top_k=5, draft='there'), f"config.decode.draft='there': {DRAWN} ''"),
-    (dict(contrastive=1.5), 'config.decode.contrastive=1.5: must be at least 0 and at most 1 (0 is off)'),
-    (dict(contrastive=float('nan')), 'config.decode.contrastive=nan: must be at least 0 and at most 1 (0 is off)'),
+    (dict(top_k=5, draft_model='there'), f"config.decode.draft_model='there': {DRAWN} ''"),
+    (dict(penalty_alpha=1.5), 'config.decode.penalty_alpha=1.5: must be at least 0 and at most 1 (0 is off)'),
+    (dict(penalty_alpha=float('nan')), 'config.decode.penalty_alpha=nan: must be at least 0 and at most 1 (0 is off)'),
 ])
 def test_what_contrastive_search_does_not_do_is_refused(run, fields, sentence):
     config, workdir, *_ = run
     with pytest.raises(FieldError) as caught:
-        write(with_decode(config, **{'contrastive': 0.5, **fields}), workdir)
+        write(with_decode(config, **{'penalty_alpha': 0.5, **fields}), workdir)
     assert str(caught.value) == sentence
 
 
 def test_a_beam_is_another_way(run):
     config, workdir, *_ = run
-    with pytest.raises(FieldError, match='is (another way to write a text than config.decode.beam=2|for a text that is drawn)'):
-        write(with_decode(config, contrastive=0.5, top_k=5, beam=2), workdir)
+    with pytest.raises(FieldError, match='is (another way to write a text than config.decode.num_beams=2|for a text that is drawn)'):
+        write(with_decode(config, penalty_alpha=0.5, top_k=5, num_beams=2), workdir)
 
 
 def test_a_translation_is_not_searched_for_by_contrast():
-    config = tiny_config('seq2seq', data=dict(source='reverse'), decode=dict(contrastive=0.5, top_k=5))
+    config = tiny_config('seq2seq', data=dict(source='reverse'), decode=dict(penalty_alpha=0.5, top_k=5))
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
-    assert str(caught.value) == "config.decode.contrastive=0.5: is for language models; this run is for translation on 'reverse'; leave it out"
+    assert str(caught.value) == "config.decode.penalty_alpha=0.5: is for language models; this run is for translation on 'reverse'; leave it out"

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 LENGTHS = np.int32([5, 1, 3, 2])
 INPUTS = np.where(np.arange(S) < LENGTHS[:, None], RNG.integers(1, V, (B, S)), 0).astype(np.int32)
 FIELDS = {'gpt': dict(width=8, depth=1, heads=2), 'recurrent': dict(width=8), 'mamba': dict(width=8, depth=1),
-          'rwkv': dict(width=8, depth=2, scan=True), 'seq2seq': dict(width=8)}
+          'rwkv': dict(width=8, depth=2, scan_layers=True), 'seq2seq': dict(width=8)}
 SEEDS = {'gpt': 0, 'recurrent': 0, 'mamba': 0, 'rwkv': 0, 'seq2seq': 1}
 every_model = pytest.mark.parametrize('name', FIELDS)
 
@@ -65,7 +65,7 @@ def write(writer):
 def assert_found(found, log_probs):
     """log_probs(b, tokens): what the reference takes for the model."""
     for b in range(B):
-        best, _ = reference_beam(functools.partial(log_probs, b), width=K, max_length=T, end=END, length_penalty=0.5)
+        best, _ = reference_beam(functools.partial(log_probs, b), num_beams=K, max_length=T, end=END, length_penalty=0.5)
         assert [tuple(row[:n].tolist()) for row, n in zip(found.tokens[b], found.lengths[b])] == [one[0] for one in best]
         np.testing.assert_allclose(found.scores[b], [one[1] for one in best], rtol=1e-4)
 

@@ -15,7 +15,7 @@ from tests.reference.parameters import random_parameters
 
 V, C, NEW = 13, 8, 29
 FIELDS = {'gpt': dict(width=8, depth=1, heads=2, bias=False), 'recurrent': dict(width=8, depth=1),
-          'mamba': dict(width=8, depth=1), 'rwkv': dict(width=8, depth=2, scan=True)}
+          'mamba': dict(width=8, depth=1), 'rwkv': dict(width=8, depth=2, scan_layers=True)}
 SAMPLERS = {'greedy': Sample(0), 'sampled': Sample(8.0, top_k=11, top_p=0.98)}
 SEEDS = {'gpt': 3, 'recurrent': 39, 'mamba': 0, 'rwkv': 1}
 KEY = jax.random.key(5)

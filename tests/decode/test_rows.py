@@ -87,7 +87,7 @@ def test_a_list_of_models_is_an_ensemble():
 
 
 def test_a_sampler_draws_by_the_key_and_the_number_of_the_row():
-    options = dict(method=Sample(1.5, min_p=0.01), limits=Limits(12, length_margin=1, no_repeat=2), shapes=(8,))
+    options = dict(method=Sample(1.5, min_p=0.01), limits=Limits(12, length_margin=1, no_repeat_ngram_size=2), shapes=(8,))
     found = run(key=jax.random.key(0), **options)
     assert_same(run(key=jax.random.key(0), batch_size=2, **options), found)
     others = run(key=jax.random.key(1), **options)
@@ -132,10 +132,10 @@ def test_rows_that_are_too_long_are_refused():
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(width=0), 'width=0: must be at least 1'),
-    (dict(width=4, groups=3), 'groups=3: must divide width=4'),
-    (dict(width=2, n_best=3), 'n_best=3: must be at least 1 and at most width=2'),
-    (dict(width=4, diversity=0.5), 'diversity=0.5: is between groups, and there is one; write 0, or more groups'),
+    (dict(num_beams=0), 'num_beams=0: must be at least 1'),
+    (dict(num_beams=4, num_beam_groups=3), 'num_beam_groups=3: must divide num_beams=4'),
+    (dict(num_beams=2, n_best=3), 'n_best=3: must be at least 1 and at most num_beams=2'),
+    (dict(num_beams=4, diversity_penalty=0.5), 'diversity_penalty=0.5: is between groups, and there is one; write 0, or more groups'),
     (dict(max_length=0), 'max_length=0: must be at least 1'),
     (dict(length_penalty=-1.0), 'length_penalty=-1.0: must be at least 0'),
     (dict(length_factor=0.5, length_margin=0),
@@ -155,7 +155,7 @@ PREFIXES = [np.int32(prefix) for prefix in ([5], [], [4, 6, 4], [6], [4], [], [6
 
 @pytest.mark.parametrize('method', [Beam(2), Sample(top_k=2)], ids=['beam', 'drawn'])
 def test_every_answer_begins_with_the_prefix_of_its_row(method):
-    limits, n_best = Limits(length_margin=1), getattr(method, 'width', 1)
+    limits, n_best = Limits(length_margin=1), getattr(method, 'num_beams', 1)
     options = dict(method=method, limits=limits, key=jax.random.key(0), shapes=(8,))
     found, free = run(prefixes=PREFIXES, **options), run(**options)
     for row, prefix, answers in zip(ROWS, PREFIXES, found):
@@ -175,7 +175,7 @@ def test_a_prefix_that_leaves_no_room_is_refused():
 
 def test_an_exact_search_finds_what_a_beam_of_everything_finds():
     models, params = zip(make(), make(1))
-    found, everything = (translate(models, params, ROWS[:4], method, limits=Limits(3, no_repeat=1), shapes=(8,),
+    found, everything = (translate(models, params, ROWS[:4], method, limits=Limits(3, no_repeat_ngram_size=1), shapes=(8,),
                                    prefixes=PREFIXES[4:8], batch_size=4)
                          for method in (Exact(0.6, n_best=3), Beam(V ** 2, 0.6, n_best=3)))
     assert_same(found, everything)

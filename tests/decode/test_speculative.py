@@ -47,10 +47,10 @@ def run(target, draft, prompts=PROMPTS, sampler=GREEDY, max_new_tokens=NEW, **op
     return speculate(*target, *draft, prompts, key=KEY, max_new_tokens=max_new_tokens, sampler=sampler, **options)
 
 
-def speculate(model, params, draft, draft_params, prompts, *, key, max_new_tokens, sampler, draft_tokens=4, end=None):
+def speculate(model, params, draft, draft_params, prompts, *, key, max_new_tokens, sampler, num_draft_tokens=4, end=None):
     facts = {}
     found = search(make_decoder(model, params, end=end), prompts,
-                   Speculative(make_decoder(draft, draft_params), draft_tokens, sampler), limits=Limits(max_new_tokens), key=key,
+                   Speculative(make_decoder(draft, draft_params), num_draft_tokens, sampler), limits=Limits(max_new_tokens), key=key,
                    report=facts.update)
     return [one.texts[0] for one in found], facts['accepted']
 
@@ -67,11 +67,11 @@ def assert_same(actual, expected):
 
 # ------------------------------------------------------------------------------------------------ greedy
 
-@pytest.mark.parametrize('context, draft_context, draft_tokens', [(8, 5, 2), (7, 64, 3), (64, 64, 1)])
-def test_greedy_texts_are_those_of_the_model_alone(context, draft_context, draft_tokens):
+@pytest.mark.parametrize('context, draft_context, num_draft_tokens', [(8, 5, 2), (7, 64, 3), (64, 64, 1)])
+def test_greedy_texts_are_those_of_the_model_alone(context, draft_context, num_draft_tokens):
     """Windows that move at different times, or not at all; those below move at the same time."""
     target = TARGET(context_length=context)
-    written, share = run(target, DRAFT(context_length=draft_context), draft_tokens=draft_tokens)
+    written, share = run(target, DRAFT(context_length=draft_context), num_draft_tokens=num_draft_tokens)
     assert_same(written, alone(target))
     assert 0 < share < 1
 
@@ -82,7 +82,7 @@ def test_of_a_draft_that_is_often_right_nothing_is_written_after_the_end():
     end = int(free[1][NEW // 2])
     expected = [row[:list(row).index(end) + 1] if end in row else row for row in free]
     assert len({len(row) for row in expected}) > 1
-    written, share = run(target, near(*target), draft_tokens=4, end=end)
+    written, share = run(target, near(*target), num_draft_tokens=4, end=end)
     assert_same(written, expected)
     assert 0.3 < share < 1
 
@@ -90,21 +90,21 @@ def test_of_a_draft_that_is_often_right_nothing_is_written_after_the_end():
 @pytest.mark.parametrize('new', [1, 7])  # fewer than are drafted, and not a multiple of what a round writes
 def test_no_more_tokens_are_written_than_are_asked_for(new):
     target = TARGET()
-    written, share = run(target, target, max_new_tokens=new, draft_tokens=4)
+    written, share = run(target, target, max_new_tokens=new, num_draft_tokens=4)
     assert_same(written, [row[:new] for row in alone(target)])
     assert share == 1
 
 
 def test_caches_of_another_form_are_taken_back_too():
-    target, draft = (TARGET(seed=seed, positions='relative', window=3, scan=True, key_heads=1) for seed in (0, 1))
-    written, share = run(target, draft, draft_tokens=3)
+    target, draft = (TARGET(seed=seed, positions='relative', sliding_window=3, scan_layers=True, kv_heads=1) for seed in (0, 1))
+    written, share = run(target, draft, num_draft_tokens=3)
     assert_same(written, alone(target))
     assert share < 1
 
 
 # ------------------------------------------------------------------------------------------------ drawn
 
-DRAWN = dict(sampler=Sample(1.5, top_k=5, top_p=0.9), draft_tokens=3)
+DRAWN = dict(sampler=Sample(1.5, top_k=5, top_p=0.9), num_draft_tokens=3)
 
 
 def test_a_draft_that_is_the_model_is_always_accepted():
@@ -129,8 +129,8 @@ def chi_square_is_small(counts, expected):
     return not counts[~possible].any() and chi_square < freedom + 5 * (2 * freedom) ** 0.5
 
 
-@pytest.mark.parametrize('sampler, draft_tokens', [(Sample(), 2), (Sample(1.5, top_k=3, top_p=0.9), 1)], ids=str)
-def test_texts_are_as_frequent_as_their_probabilities_under_the_model(sampler, draft_tokens):
+@pytest.mark.parametrize('sampler, num_draft_tokens', [(Sample(), 2), (Sample(1.5, top_k=3, top_p=0.9), 1)], ids=str)
+def test_texts_are_as_frequent_as_their_probabilities_under_the_model(sampler, num_draft_tokens):
     tokens, draws, prompt = 4, 20_000, np.array([2, 0])
     target, draft = (make(seed=seed, scale=0.7, vocabulary=tokens, depth=1, heads=1) for seed in (0, 1))
     texts = np.array(list(itertools.product(range(tokens), repeat=3)))
@@ -141,7 +141,7 @@ def test_texts_are_as_frequent_as_their_probabilities_under_the_model(sampler, d
         return np.array([np.prod([probabilities(logits[i, 1 + t], sampler)[text[t]] for t in range(3)])
                          for i, text in enumerate(texts)])
 
-    written, share = run(target, draft, [prompt] * draws, sampler, max_new_tokens=3, draft_tokens=draft_tokens)
+    written, share = run(target, draft, [prompt] * draws, sampler, max_new_tokens=3, num_draft_tokens=num_draft_tokens)
     counts = np.bincount(np.array(written) @ [tokens ** 2, tokens, 1], minlength=len(texts))
     assert 0.2 < share < 0.9
     assert chi_square_is_small(counts, draws * exact(*target))
@@ -164,11 +164,11 @@ CANNOT = "cannot take back tokens that it has read; speculative sampling is for 
 
 @pytest.mark.parametrize('target, draft, options, sentence', [
     (lambda: make('recurrent'), DRAFT, {}, f"model='RecurrentLanguageModel': {CANNOT}"),
-    (TARGET, lambda: make('mamba', depth=1), {}, f"draft='Mamba': {CANNOT}"),
-    (TARGET, lambda: make(heads=2, depth=1, attention='linear'), {}, f"draft='GPT': {CANNOT}"),
-    (TARGET, lambda: DRAFT(vocabulary=V + 1), {}, f"draft='Llama': has 8 tokens, and the model has {V}; they must have the same"),
-    (TARGET, DRAFT, dict(draft_tokens=0), 'tokens=0: must be at least 1'),
-    (TARGET, DRAFT, dict(draft_tokens=5), 'tokens=5: must be at most 4, half of what the draft can look at'),
+    (TARGET, lambda: make('mamba', depth=1), {}, f"draft_model='Mamba': {CANNOT}"),
+    (TARGET, lambda: make(heads=2, depth=1, attention='linear'), {}, f"draft_model='GPT': {CANNOT}"),
+    (TARGET, lambda: DRAFT(vocabulary=V + 1), {}, f"draft_model='Llama': has 8 tokens, and the model has {V}; they must have the same"),
+    (TARGET, DRAFT, dict(num_draft_tokens=0), 'num_draft_tokens=0: must be at least 1'),
+    (TARGET, DRAFT, dict(num_draft_tokens=5), 'num_draft_tokens=5: must be at most 4, half of what the draft can look at'),
 ])
 def test_impossible_requests_are_refused(target, draft, options, sentence):
     with pytest.raises(FieldError) as caught:
@@ -198,16 +198,16 @@ def runs(tmp_path_factory):
     return configs, folder
 
 
-def asked(runs, name='large', draft='small', **fields):
+def asked(runs, name='large', draft_model='small', **fields):
     configs, folder = runs
     config = configs[name].copy_and_resolve_references()
-    config.decode.update(draft=str(folder / draft) if draft else '', **fields)
+    config.decode.update(draft_model=str(folder / draft_model) if draft_model else '', **fields)
     return write(config, folder / name)
 
 
 def test_a_run_with_a_draft_writes_the_same_and_says_how_much_was_accepted(runs, capsys):
-    alone = asked(runs, draft='')
-    assert asked(runs, draft_tokens=3) == alone
+    alone = asked(runs, draft_model='')
+    assert asked(runs, num_draft_tokens=3) == alone
     output, errors = capsys.readouterr()
     assert output == '' and re.search(rf'accepted: \d+\.\d% of the tokens that {runs[1] / "small"} drafted', errors)
 
@@ -216,23 +216,23 @@ ABOUT = 'drafts are for Transformers with softmax attention, which can take back
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(draft='nowhere'), 'no run is here (no config.json); train one first with --config=FILE'),
-    (dict(draft='other_tokens'), 'the run there has learned other tokens, so it cannot draft for this one; train it on the same '
+    (dict(draft_model='nowhere'), 'no run is here (no config.json); train one first with --config=FILE'),
+    (dict(draft_model='other_tokens'), 'the run there has learned other tokens, so it cannot draft for this one; train it on the same '
                                  'text with the same config.data'),
-    (dict(draft='empty'), 'no checkpoint yet; train first'),
-    (dict(draft='recurrent'), f"{ABOUT}the run there cannot; write '', or choose another run"),
+    (dict(draft_model='empty'), 'no checkpoint yet; train first'),
+    (dict(draft_model='recurrent'), f"{ABOUT}the run there cannot; write '', or choose another run"),
     (dict(name='recurrent'), f"{ABOUT}this run cannot; write '', or choose another run"),
 ])
 def test_a_run_that_cannot_draft_is_refused(runs, fields, sentence):
     with pytest.raises(FieldError) as caught:
         asked(runs, **fields)
-    assert str(caught.value) == f"config.decode.draft='{runs[1] / fields.get('draft', 'small')}': {sentence}"
+    assert str(caught.value) == f"config.decode.draft_model='{runs[1] / fields.get('draft_model', 'small')}': {sentence}"
 
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(draft_tokens=0), 'config.decode.draft_tokens=0: must be at least 1'),
-    (dict(draft_tokens=9), 'config.decode.draft_tokens=9: must be at most 8, half of what the model that drafts can look at'),
-    (dict(draft='', draft_tokens=3), 'config.decode.draft_tokens=3: is for config.decode.draft, and there is none; write 4'),
+    (dict(num_draft_tokens=0), 'config.decode.num_draft_tokens=0: must be at least 1'),
+    (dict(num_draft_tokens=9), 'config.decode.num_draft_tokens=9: must be at most 8, half of what the model that drafts can look at'),
+    (dict(draft_model='', num_draft_tokens=3), 'config.decode.num_draft_tokens=3: is for config.decode.draft_model, and there is none; write 4'),
 ])
 def test_numbers_of_drafted_tokens_that_cannot_be(runs, fields, sentence):
     with pytest.raises(FieldError) as caught:

@@ -7,6 +7,7 @@ import re
 _COMPUTATION = re.compile(r'^(?:ENTRY )?%?([\w.\-]+) \(.*\{$')
 _INSTRUCTION = re.compile(r'^\s*(?:ROOT )?%?([\w.\-]+) = (.*)$')
 _SHAPE = re.compile(r'(\w+)\[([\d,]*)\]')
+_OPERAND = re.compile(r'(?:\w+\[[\d,]*\](?:\{[^}]*\})? )?%?[\w.\-]+')  # older texts write the shape of each before its name
 _CALLED = re.compile(r'(?:calls|to_apply|body|(?:branch|true|false)_computations?)='
                      r'(\{[^}]*\}|%?[\w.\-]+)')
 _TURNS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
@@ -79,7 +80,7 @@ def _flops(line, shapes):
     if not product:
         return 0
     result, kind, operands, options = product.groups()
-    (dtype, out), sides = _shape(result), [_operand(text, shapes) for text in _split(operands)]
+    (dtype, out), sides = _shape(result), [_operand(text, shapes) for text in _OPERAND.findall(operands)]
     if kind == 'dot':
         axes = re.search(r'lhs_contracting_dims=\{([\d,]*)\}', options)
         axes = axes[1].split(',') if axes and axes[1] else ()
@@ -88,11 +89,6 @@ def _flops(line, shapes):
         kernel = re.search(r'dim_labels=\w+_(\w+)->', options)[1]
         summed = math.prod(sides[1][1]) // sides[1][1][kernel.index('o')]
     return (8 if dtype.startswith('c') else 2) * math.prod(out) * summed
-
-
-def _split(operands):
-    """Operands of an instruction; older texts write the shape of each before its name."""
-    return re.findall(r'(?:\w+\[[\d,]*\](?:\{[^}]*\})? )?%?[\w.\-]+', operands)
 
 
 def _operand(text, shapes):

@@ -8,6 +8,8 @@ import jax
 from jax.extend import core
 from jax.extend.core.primitives import closed_call_p
 
+from seqjax.analysis.tables import columns, in_units
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -30,7 +32,8 @@ class Parameter:
 class Description:
     """A model on its devices, none of which need exist.
 
-    forward, training: operations of matrix products a token. memory: {what: bytes on one device}. notes: lines for a reader.
+    forward, training: operations of matrix products a `unit`, 'token' or 'image'. memory: {what: bytes on one device}. notes: lines
+    for a reader.
     """
 
     parameters: list
@@ -38,6 +41,7 @@ class Description:
     training: float | None
     memory: dict
     notes: list
+    unit: str = 'token'
 
     @property
     def count(self):
@@ -66,7 +70,7 @@ class Description:
         if self.forward is None:
             return []
         rows = [('forward', in_units(self.forward)), ('forward and backward', in_units(self.training))]
-        return columns([('a token', 'operations'), *rows], right=(1,))
+        return columns([(f'{"an" if self.unit[0] in "aeiou" else "a"} {self.unit}', 'operations'), *rows], right=(1,))
 
     def _memory(self):
         rows = [(what, in_units(size, 'B')) for what, size in [*self.memory.items(), ('all', sum(self.memory.values()))]]
@@ -140,18 +144,3 @@ def _with_default(equation):
 def local_bytes(tree):
     """Bytes on one device of arrays, or of shapes with their shardings."""
     return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(tree))
-
-
-def columns(rows, right=()):
-    """Rows of texts as lines, each column as wide as its widest text; those in `right` end at the same place."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ['  '.join(text.rjust(width) if number in right else text.ljust(width)
-                      for number, (text, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
-
-
-def in_units(value, unit=''):
-    """1234567 -> '1.23 M'"""
-    for size, name in ((1e15, 'P'), (1e12, 'T'), (1e9, 'G'), (1e6, 'M'), (1e3, 'k')):
-        if value >= size:
-            return f'{value / size:.3g} {name}{unit}'
-    return f'{value:.3g} {unit}'.rstrip()

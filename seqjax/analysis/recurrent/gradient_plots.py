@@ -12,42 +12,33 @@ FLOOR = -30  # decades: what has vanished further is drawn at the bottom of the 
 
 def plot_gradients(flows, path):
     """Gradient norm against lag, one panel a layer, with the bounds over it."""
-    figure = new_figure(9, 3.2 * len(flows))
-    for axes, (layer, flow) in zip(_panels(figure, len(flows)), flows.items()):
-        norm = mean_over_rows(flow.norm) / DECADE
+    for axes, flow in _panels(flows, path, 'gradient norm, power of ten'):
+        norm, worst, steps = _decades(flow.norm), _decades(flow.singular)[:, 0], _decades(flow.step_norms)
         _curve(axes, norm, 'random direction: $|M_k|_F / \\sqrt{P}$', color='tab:blue', linewidth=2)
-        _curve(axes, mean_over_rows(flow.singular)[:, 0] / DECADE, 'worst direction: $\\sigma_1(M_k)$', color='tab:blue',
-               linestyle='--')
+        _curve(axes, worst, 'worst direction: $\\sigma_1(M_k)$', color='tab:blue', linestyle='--')
         if flow.bound is not None:
-            _curve(axes, mean_over_rows(flow.bound) / DECADE, 'bound: $(\\gamma_{max} \\sigma_1)^k$', color='tab:red')
-        _curve(axes, mean_over_rows(flow.step_norms) / DECADE, 'bound: $|J_T| \\cdots |J_{T-k+1}|$', color='black',
-               linestyle=':')
-        measured = np.concatenate([norm, mean_over_rows(flow.singular)[:, 0] / DECADE])
-        _limits(axes, measured, room=min(3, max(0.2, np.nanmax(flow.step_norms) / DECADE)))
+            _curve(axes, _decades(flow.bound), 'bound: $(\\gamma_{max} \\sigma_1)^k$', color='tab:red')
+        _curve(axes, steps, 'bound: $|J_T| \\cdots |J_{T-k+1}|$', color='black', linestyle=':')
+        _limits(axes, np.concatenate([norm, worst]), room=min(3, max(0.2, np.nanmax(flow.step_norms) / DECADE)))
         reach = horizon(mean_over_rows(flow.norm))
         if reach is not None:
             axes.axvline(reach, color='tab:blue', alpha=0.4, linewidth=1)
             axes.annotate(f'1 % at lag {reach}', (reach, axes.get_ylim()[0]), xytext=(4, 4), textcoords='offset points',
                           fontsize=8, color='tab:blue')
-        axes.set(title=layer, xlabel=LAG, ylabel='gradient norm, power of ten')
         _legend(axes)
-    save(figure, path)
 
 
 def plot_spectrum(flows, path):
     """The largest singular values of dS_T / dS_{T-k} against the lag, one panel a layer."""
-    figure = new_figure(9, 3.2 * len(flows))
-    for axes, (layer, flow) in zip(_panels(figure, len(flows)), flows.items()):
-        singular = mean_over_rows(flow.singular) / DECADE  # [K, top]
-        for number, values in enumerate(singular.T):
-            shade = 0.9 - 0.6 * number / max(1, singular.shape[1] - 1)
-            _curve(axes, values, None, color=_blues(shade))
+    import matplotlib
+
+    for axes, flow in _panels(flows, path, 'singular value, power of ten'):
+        singular = _decades(flow.singular)  # [K, top]
+        colors = matplotlib.colormaps['Blues'](np.linspace(0.9, 0.3, singular.shape[1]))
+        for values, color in zip(singular.T, colors):
+            _curve(axes, values, None, color=color)
         _limits(axes, singular, room=0.5)
-        ends = [(f'$\\sigma_{{{n + 1}}}$', _last(singular[:, n]), _blues(0.9 - 0.6 * n / max(1, singular.shape[1] - 1)))
-                for n in (0, singular.shape[1] - 1)]
-        label_ends(axes, ends)
-        axes.set(title=layer, xlabel=LAG, ylabel='singular value, power of ten')
-    save(figure, path)
+        label_ends(axes, [(f'$\\sigma_{{{n + 1}}}$', _last(singular[:, n]), colors[n]) for n in (0, len(colors) - 1)])
 
 
 def plot_saturation(flows, path):
@@ -66,16 +57,13 @@ def plot_saturation(flows, path):
 
 def plot_cell_path(flows, path):
     """The two ways from c_{T-k} to c_T, one panel a layer that has a memory cell."""
-    flows = {layer: flow for layer, flow in flows.items() if flow.cell_path is not None}
-    figure = new_figure(9, 3.2 * len(flows))
-    for axes, (layer, flow) in zip(_panels(figure, len(flows)), flows.items()):
-        cell, hidden = mean_over_rows(flow.cell_path) / DECADE, mean_over_rows(flow.hidden_path) / DECADE
+    with_memory = {layer: flow for layer, flow in flows.items() if flow.cell_path is not None}
+    for axes, flow in _panels(with_memory, path, 'norm, power of ten'):
+        cell, hidden = _decades(flow.cell_path), _decades(flow.hidden_path)
         _curve(axes, cell, 'cell path: product of\nthe forget gates', color='tab:blue', linewidth=2)
         _curve(axes, hidden, 'hidden path: the rest\nof $\\partial c_T / \\partial c_{T-k}$', color='tab:orange')
         _limits(axes, np.concatenate([cell, hidden]), room=0.5)
-        axes.set(title=layer, xlabel=LAG, ylabel='norm, power of ten')
         _legend(axes)
-    save(figure, path)
 
 
 def plot_gradient_comparison(curves, path):
@@ -98,8 +86,18 @@ def plot_gradient_comparison(curves, path):
     save(figure, path)
 
 
-def _panels(figure, count):
-    return [tidy(axes) for axes in figure.subplots(count, squeeze=False)[:, 0]]
+def _panels(flows, path, ylabel):
+    """(axes, GradientFlow) of every layer, to draw one after another; the picture is saved behind the last."""
+    figure = new_figure(9, 3.2 * len(flows))
+    for axes, (layer, flow) in zip(figure.subplots(len(flows), squeeze=False)[:, 0], flows.items()):
+        yield tidy(axes), flow
+        axes.set(title=layer, xlabel=LAG, ylabel=ylabel)
+    save(figure, path)
+
+
+def _decades(logs):
+    """The mean over rows [R, K, ...] -> [K, ...] in powers of ten."""
+    return mean_over_rows(logs) / DECADE
 
 
 def _legend(axes):
@@ -123,9 +121,3 @@ def _last(values):
     """The value at the largest lag that any row reaches."""
     values = np.asarray(values)
     return values[~np.isnan(values)][-1]
-
-
-def _blues(shade):
-    import matplotlib
-
-    return matplotlib.colormaps['Blues'](shade)

@@ -1,0 +1,1 @@
+"""What networks for images attend to, and how their features lie."""
