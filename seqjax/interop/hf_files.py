@@ -12,7 +12,8 @@ import safetensors
 import safetensors.numpy
 
 CONFIG, WEIGHTS, INDEX = 'config.json', 'model.safetensors', 'model.safetensors.index.json'
-BESIDE = ('generation_config.json', 'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json',
+BESIDE = ('preprocessor_config.json', 'processor_config.json', 'generation_config.json',
+          'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json',
           'vocab.json', 'merges.txt', 'vocab.txt', 'spiece.model', 'tokenizer.model')  # go where the weights go
 
 

@@ -7,19 +7,22 @@ import numpy as np
 
 from seqjax.errors import FieldError, suggestion
 from seqjax.interop.hf_names import ARCHITECTURES
+from seqjax.interop.hf_vision import forward as vision
 
 INPUTS = {'gpt2': ('input_ids', 'attention_mask', 'position_ids'),
           'llama': ('input_ids', 'attention_mask', 'position_ids'),
           'mixtral': ('input_ids', 'attention_mask', 'position_ids'),
           'bert': ('input_ids', 'attention_mask', 'token_type_ids', 'position_ids'),
           't5': ('input_ids', 'attention_mask', 'decoder_input_ids', 'decoder_attention_mask'),
-          'mamba': ('input_ids', 'attention_mask'), 'rwkv': ('input_ids', 'attention_mask')}
+          'mamba': ('input_ids', 'attention_mask'), 'rwkv': ('input_ids', 'attention_mask'), **vision.INPUTS}
 IDS = {'input_ids': 'vocabulary', 'decoder_input_ids': 'vocabulary', 'token_type_ids': 'typed', 'position_ids': 'context_length'}
 
 
 def forward(model, architecture, arrays):
     """{name: array}, as this class of transformers returns them; a method for `model.apply`. arrays: see `prepare`."""
     kind, parts = ARCHITECTURES[architecture]
+    if kind in vision.INPUTS:
+        return vision.forward(model, architecture, **arrays)
     if kind == 't5':
         return _t5(model, parts, **arrays)
     if kind == 'bert':
@@ -66,8 +69,8 @@ def _bert(model, architecture, input_ids, attention_mask, token_type_ids, positi
 
 # ----------------------------------------------------------------------------------------------------------------- Inputs
 
-def prepare(model, architecture, inputs):
-    """The arrays that `forward` takes; what a model cannot read is refused by its name.
+def prepare(model, architecture, inputs, config):
+    """The arrays that `forward` takes; what a model cannot read is refused by its name. config: config.json.
 
     attention_mask becomes dict(lengths=[B]) where it hides the ends of rows and nothing else, so that attention may leave out
     whole blocks, and otherwise dict(seen=[B, T]).
@@ -77,6 +80,14 @@ def prepare(model, architecture, inputs):
     for name in inputs:
         if name not in known:
             raise FieldError(name, '...', f'{architecture} has no such input; {suggestion(name, known)}')
+    images = {}
+    if 'pixel_values' in known:
+        if inputs.get('pixel_values') is None:
+            raise FieldError('pixel_values', None, f'{architecture} needs images, [images, channels, height, width]')
+        images = dict(images=vision.prepared_images(inputs['pixel_values'], config))
+        inputs = {name: value for name, value in inputs.items() if name != 'pixel_values'}
+    if 'input_ids' not in known:
+        return images
     for name in ('input_ids', 'decoder_input_ids'):
         if name in known and inputs.get(name) is None:
             raise FieldError(name, None, f'{architecture} needs token numbers, [rows, steps]')
@@ -93,7 +104,9 @@ def prepare(model, architecture, inputs):
     if kind in ('mamba', 'rwkv') and 'seen' in arrays['attention_mask']:
         raise FieldError('attention_mask', '...', f'{architecture} carries a state from step to step, and can leave out only the '
                          'ends of rows; put the padding there')
-    return arrays
+    if kind == 'clip':
+        arrays['ends'] = vision.ends_of(arrays['input_ids'], config)
+    return {**images, **arrays}
 
 
 def _numbers(name, value, limits, model):

@@ -15,23 +15,8 @@
 
 import dataclasses
 
-
-@dataclasses.dataclass(frozen=True)
-class Link:
-    """One tensor of theirs.
-
-    name: theirs, without the prefix that all names of a body share where a model has a head. paths: of our parameters, one
-    after another in it. contract: how many first axes of ours are one axis of theirs, and all others are another; None: both
-    have the same axes. transposed: theirs is [out, in]. part: what it is a part of; see `ARCHITECTURES`. ones: where theirs has
-    axes of size 1 that ours does not have.
-    """
-
-    name: str
-    paths: tuple[str, ...]
-    contract: int | None = None
-    transposed: bool = False
-    part: str = 'body'
-    ones: tuple[int, ...] = ()
+from seqjax.interop.hf_links import Link, attention, linear, norm, table
+from seqjax.interop.hf_vision import names as vision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +33,8 @@ class Family:
     unused: tuple[str, ...]
 
 
+MASK_TOKEN = r'embeddings\.mask_token'  # for pre-training
+BATCHES = r'.*\.normalization\.num_batches_tracked'  # by a batch norm
 FAMILIES = {
     'gpt2': Family('transformer.', ('lm_head.weight', 'wte.weight'), {}, (r'h\.\d+\.attn\.(masked_)?bias',)),
     'llama': Family('model.', ('lm_head.weight', 'embed_tokens.weight'), {},
@@ -60,6 +47,11 @@ FAMILIES = {
     'mixtral': Family('model.', ('lm_head.weight', 'embed_tokens.weight'), {}, ()),
     'mamba': Family('backbone.', ('lm_head.weight', 'embeddings.weight'), {}, ()),
     'rwkv': Family('rwkv.', ('head.weight', 'embeddings.weight'), {}, ()),
+    'vit': Family('vit.', ('', ''), {}, (MASK_TOKEN,)),
+    'dinov2': Family('dinov2.', ('', ''), {}, (MASK_TOKEN,)),
+    'dinov2_with_registers': Family('dinov2_with_registers.', ('', ''), {}, (MASK_TOKEN,)),
+    'resnet': Family('resnet.', ('', ''), {}, (BATCHES,)),
+    'clip': Family('', ('', ''), {}, (r'(text|vision)_model\.embeddings\.position_ids',)),
 }
 HEADS = ('lm_head.', 'head.', 'cls.', 'classifier.', 'qa_outputs.')  # names that never have the prefix
 
@@ -85,6 +77,15 @@ ARCHITECTURES = {
     'MambaForCausalLM': ('mamba', ('body', 'head')),
     'RwkvModel': ('rwkv', ('body',)),
     'RwkvForCausalLM': ('rwkv', ('body', 'head')),
+    'ViTModel': ('vit', ('body',)),
+    'ViTForImageClassification': ('vit', ('body', 'classifier')),
+    'Dinov2Model': ('dinov2', ('body',)),
+    'Dinov2ForImageClassification': ('dinov2', ('body', 'classifier')),
+    'Dinov2WithRegistersModel': ('dinov2_with_registers', ('body',)),
+    'Dinov2WithRegistersForImageClassification': ('dinov2_with_registers', ('body', 'classifier')),
+    'ResNetModel': ('resnet', ('body',)),
+    'ResNetForImageClassification': ('resnet', ('body', 'classifier')),
+    'CLIPModel': ('clip', ('body',)),
 }
 
 
@@ -96,74 +97,49 @@ def links(kind, model, architecture):
     """The links of all that a model of this kind may have, in the order of its layers."""
     if kind == 'bert':
         return list(_bert(model, 'qa_outputs' if architecture == 'BertForQuestionAnswering' else 'classifier'))
-    return list(dict(gpt2=_gpt2, llama=_llama, mixtral=_llama, t5=_t5, mamba=_mamba, rwkv=_rwkv)[kind](model))
-
-
-# ------------------------------------------------------------------------------------------------------------ One layer
-
-def _linear(name, *paths, bias, contract=1, transposed=True, part='body'):
-    yield Link(f'{name}.weight', tuple(f'{path}/kernel' for path in paths), contract, transposed, part)
-    if bias:
-        yield Link(f'{name}.bias', tuple(f'{path}/bias' for path in paths), 0, part=part)
-
-
-def _norm(name, path, bias, part='body'):
-    yield Link(f'{name}.weight', (f'{path}/scale',), part=part)
-    if bias:
-        yield Link(f'{name}.bias', (f'{path}/bias',), part=part)
-
-
-def _table(name, path, part='body'):
-    yield Link(f'{name}.weight', (f'{path}/table',), part=part)
-
-
-def _attention(names, path, bias, part='body'):
-    """names: of query, key, value and out."""
-    query, key, value, out = names
-    for name, ours in ((query, 'query'), (key, 'key'), (value, 'value')):
-        yield from _linear(name, f'{path}/{ours}', bias=bias, part=part)
-    yield from _linear(out, f'{path}/out', bias=bias, contract=2, part=part)
+    return list(dict(gpt2=_gpt2, llama=_llama, mixtral=_llama, t5=_t5, mamba=_mamba, rwkv=_rwkv, vit=vision.vit,
+                     dinov2=vision.dinov2, dinov2_with_registers=vision.dinov2, clip=vision.clip, resnet=vision.resnet)[kind](model))
 
 
 # ---------------------------------------------------------------------------------------------------------- The families
 
 def _gpt2(model):
     conv = dict(bias=True, transposed=False)
-    yield from _table('wte', 'embedding')
-    yield from _table('wpe', 'positions')
+    yield from table('wte', 'embedding')
+    yield from table('wpe', 'positions')
     for layer in range(model.depth):
         name, path = f'h.{layer}', f'decoder/block_{layer}'
-        yield from _norm(f'{name}.ln_1', f'{path}/attention_norm', bias=True)
-        yield from _linear(f'{name}.attn.c_attn', *(f'{path}/attention/{part}' for part in ('query', 'key', 'value')), **conv)
-        yield from _linear(f'{name}.attn.c_proj', f'{path}/attention/out', contract=2, **conv)
-        yield from _norm(f'{name}.ln_2', f'{path}/feed_forward_norm', bias=True)
-        yield from _linear(f'{name}.mlp.c_fc', f'{path}/feed_forward/in', **conv)
-        yield from _linear(f'{name}.mlp.c_proj', f'{path}/feed_forward/out', **conv)
-    yield from _norm('ln_f', 'decoder/norm', bias=True)
-    if not model.tie:
-        yield from _linear('lm_head', 'output', bias=False, part='head')
+        yield from norm(f'{name}.ln_1', f'{path}/attention_norm', bias=True)
+        yield from linear(f'{name}.attn.c_attn', *(f'{path}/attention/{part}' for part in ('query', 'key', 'value')), **conv)
+        yield from linear(f'{name}.attn.c_proj', f'{path}/attention/out', contract=2, **conv)
+        yield from norm(f'{name}.ln_2', f'{path}/feed_forward_norm', bias=True)
+        yield from linear(f'{name}.mlp.c_fc', f'{path}/feed_forward/in', **conv)
+        yield from linear(f'{name}.mlp.c_proj', f'{path}/feed_forward/out', **conv)
+    yield from norm('ln_f', 'decoder/norm', bias=True)
+    if not model.tie_embeddings:
+        yield from linear('lm_head', 'output', bias=False, part='head')
 
 
 def _llama(model):
-    yield from _table('embed_tokens', 'embedding')
+    yield from table('embed_tokens', 'embedding')
     for layer in range(model.depth):
         name, path = f'layers.{layer}', f'decoder/block_{layer}'
-        yield from _norm(f'{name}.input_layernorm', f'{path}/attention_norm', bias=False)
-        yield from _attention([f'{name}.self_attn.{letter}_proj' for letter in 'qkvo'], f'{path}/attention',
+        yield from norm(f'{name}.input_layernorm', f'{path}/attention_norm', bias=False)
+        yield from attention([f'{name}.self_attn.{letter}_proj' for letter in 'qkvo'], f'{path}/attention',
                               bias=model.bias or model.attention_bias)
-        yield from _norm(f'{name}.post_attention_layernorm', f'{path}/feed_forward_norm', bias=False)
+        yield from norm(f'{name}.post_attention_layernorm', f'{path}/feed_forward_norm', bias=False)
         if model.experts:
             yield from _experts(f'{name}.block_sparse_moe', f'{path}/feed_forward', model.experts)
             continue
         for theirs, ours in (('gate', 'in'), ('up', 'gate'), ('down', 'out')):
-            yield from _linear(f'{name}.mlp.{theirs}_proj', f'{path}/feed_forward/{ours}', bias=model.bias)
-    yield from _norm('norm', 'decoder/norm', bias=False)
-    if not model.tie:
-        yield from _linear('lm_head', 'output', bias=False, part='head')
+            yield from linear(f'{name}.mlp.{theirs}_proj', f'{path}/feed_forward/{ours}', bias=model.bias)
+    yield from norm('norm', 'decoder/norm', bias=False)
+    if not model.tie_embeddings:
+        yield from linear('lm_head', 'output', bias=False, part='head')
 
 
 def _experts(name, path, experts):
-    yield from _linear(f'{name}.gate', f'{path}/router', bias=False)
+    yield from linear(f'{name}.gate', f'{path}/router', bias=False)
     for expert in range(experts):
         for theirs, ours in (('w1', 'in'), ('w3', 'gate'), ('w2', 'out')):
             yield Link(f'{name}.experts.{expert}.{theirs}.weight', (f'{path}/{ours}_kernel/{expert}',), 1, transposed=True)
@@ -171,86 +147,86 @@ def _experts(name, path, experts):
 
 def _bert(model, classifier):
     for theirs, ours in (('word', 'embedding'), ('position', 'positions'), ('token_type', 'types')):
-        yield from _table(f'embeddings.{theirs}_embeddings', ours)
-    yield from _norm('embeddings.LayerNorm', 'embedding_norm', bias=True)
+        yield from table(f'embeddings.{theirs}_embeddings', ours)
+    yield from norm('embeddings.LayerNorm', 'embedding_norm', bias=True)
     for layer in range(model.depth):
         name, path = f'encoder.layer.{layer}', f'encoder/block_{layer}'
-        yield from _attention([*(f'{name}.attention.self.{part}' for part in ('query', 'key', 'value')),
+        yield from attention([*(f'{name}.attention.self.{part}' for part in ('query', 'key', 'value')),
                                f'{name}.attention.output.dense'], f'{path}/attention', bias=True)
-        yield from _norm(f'{name}.attention.output.LayerNorm', f'{path}/attention_norm', bias=True)
-        yield from _linear(f'{name}.intermediate.dense', f'{path}/feed_forward/in', bias=True)
-        yield from _linear(f'{name}.output.dense', f'{path}/feed_forward/out', bias=True)
-        yield from _norm(f'{name}.output.LayerNorm', f'{path}/feed_forward_norm', bias=True)
+        yield from norm(f'{name}.attention.output.LayerNorm', f'{path}/attention_norm', bias=True)
+        yield from linear(f'{name}.intermediate.dense', f'{path}/feed_forward/in', bias=True)
+        yield from linear(f'{name}.output.dense', f'{path}/feed_forward/out', bias=True)
+        yield from norm(f'{name}.output.LayerNorm', f'{path}/feed_forward_norm', bias=True)
     if not model.per_step:
-        yield from _linear('pooler.dense', 'pooler', bias=True, part='pooler')
+        yield from linear('pooler.dense', 'pooler', bias=True, part='pooler')
     if model.outputs:
-        yield from _linear(classifier, 'classifier', bias=True, part='classifier')
+        yield from linear(classifier, 'classifier', bias=True, part='classifier')
         return
-    yield from _linear('cls.predictions.transform.dense', 'masked_dense', bias=True, part='masked')
-    yield from _norm('cls.predictions.transform.LayerNorm', 'masked_norm', bias=True, part='masked')
+    yield from linear('cls.predictions.transform.dense', 'masked_dense', bias=True, part='masked')
+    yield from norm('cls.predictions.transform.LayerNorm', 'masked_norm', bias=True, part='masked')
     yield Link('cls.predictions.bias', ('masked_bias',), part='masked')
-    if not model.tie:
-        yield from _linear('cls.predictions.decoder', 'masked_output', bias=False, part='masked')
-    yield from _linear('cls.seq_relationship', 'next', bias=True, part='next')
+    if not model.tie_embeddings:
+        yield from linear('cls.predictions.decoder', 'masked_output', bias=False, part='masked')
+    yield from linear('cls.seq_relationship', 'next', bias=True, part='next')
 
 
 def _t5(model):
-    yield from _table('shared', 'target_embedding')
+    yield from table('shared', 'target_embedding')
     for stack, depth, place, part in (('encoder', model.depth, 'source_positions', 'body'),
                                       ('decoder', model.decoder_depth or model.depth, 'target_positions', 'decoder')):
-        yield from _table(f'{stack}.block.0.layer.0.SelfAttention.relative_attention_bias', place, part)
+        yield from table(f'{stack}.block.0.layer.0.SelfAttention.relative_attention_bias', place, part)
         for layer in range(depth):
             name, path = f'{stack}.block.{layer}.layer', f'{stack}/block_{layer}'
             layers = [('SelfAttention', 'attention'), ('EncDecAttention', 'cross')][:1 if stack == 'encoder' else 2]
             for n, (theirs, ours) in enumerate(layers):
-                yield from _norm(f'{name}.{n}.layer_norm', f'{path}/{ours}_norm', bias=False, part=part)
-                yield from _attention([f'{name}.{n}.{theirs}.{letter}' for letter in 'qkvo'], f'{path}/{ours}', False, part)
-            yield from _norm(f'{name}.{len(layers)}.layer_norm', f'{path}/feed_forward_norm', bias=False, part=part)
+                yield from norm(f'{name}.{n}.layer_norm', f'{path}/{ours}_norm', bias=False, part=part)
+                yield from attention([f'{name}.{n}.{theirs}.{letter}' for letter in 'qkvo'], f'{path}/{ours}', False, part)
+            yield from norm(f'{name}.{len(layers)}.layer_norm', f'{path}/feed_forward_norm', bias=False, part=part)
             network = [('wi_0', 'in'), ('wi_1', 'gate'), ('wo', 'out')] if model.gated else [('wi', 'in'), ('wo', 'out')]
             for theirs, ours in network:
-                yield from _linear(f'{name}.{len(layers)}.DenseReluDense.{theirs}', f'{path}/feed_forward/{ours}', bias=False,
+                yield from linear(f'{name}.{len(layers)}.DenseReluDense.{theirs}', f'{path}/feed_forward/{ours}', bias=False,
                                    part=part)
-        yield from _norm(f'{stack}.final_layer_norm', f'{stack}/norm', bias=False, part=part)
-    if not model.tie:
-        yield from _linear('lm_head', 'output', bias=False, part='head')
+        yield from norm(f'{stack}.final_layer_norm', f'{stack}/norm', bias=False, part=part)
+    if not model.tie_embeddings:
+        yield from linear('lm_head', 'output', bias=False, part='head')
 
 
 def _mamba(model):
-    yield from _table('embeddings', 'embedding')
+    yield from table('embeddings', 'embedding')
     for layer in range(model.depth):
         name, path = f'layers.{layer}.mixer', f'decoder/block_{layer}/mixer'
-        yield from _norm(f'layers.{layer}.norm', f'{path}_norm', bias=False)
+        yield from norm(f'layers.{layer}.norm', f'{path}_norm', bias=False)
         yield Link(f'{name}.A_log', (f'{path}/A_log',), 1, transposed=True)
         yield Link(f'{name}.D', (f'{path}/D',))
-        yield from _linear(f'{name}.in_proj', f'{path}/in', f'{path}/gate', bias=model.bias)
+        yield from linear(f'{name}.in_proj', f'{path}/in', f'{path}/gate', bias=model.bias)
         yield Link(f'{name}.conv1d.weight', (f'{path}/conv_kernel',), 1, transposed=True, ones=(1,))
         if model.conv_bias:
             yield Link(f'{name}.conv1d.bias', (f'{path}/conv_bias',))
-        yield from _linear(f'{name}.x_proj', f'{path}/selection', bias=False)
-        yield from _linear(f'{name}.dt_proj', f'{path}/step', bias=False)
+        yield from linear(f'{name}.x_proj', f'{path}/selection', bias=False)
+        yield from linear(f'{name}.dt_proj', f'{path}/step', bias=False)
         yield Link(f'{name}.dt_proj.bias', (f'{path}/step_bias',))
-        yield from _linear(f'{name}.out_proj', f'{path}/out', bias=model.bias)
-    yield from _norm('norm_f', 'decoder/norm', bias=False)
-    if not model.tie:
-        yield from _linear('lm_head', 'output', bias=False, part='head')
+        yield from linear(f'{name}.out_proj', f'{path}/out', bias=model.bias)
+    yield from norm('norm_f', 'decoder/norm', bias=False)
+    if not model.tie_embeddings:
+        yield from linear('lm_head', 'output', bias=False, part='head')
 
 
 def _rwkv(model):
-    yield from _table('embeddings', 'embedding')
-    yield from _norm('blocks.0.pre_ln', 'embedding_norm', bias=True)
+    yield from table('embeddings', 'embedding')
+    yield from norm('blocks.0.pre_ln', 'embedding_norm', bias=True)
     for layer in range(model.depth):
         name, path = f'blocks.{layer}', f'decoder/block_{layer}'
-        for norm, theirs, ours, parts in (
+        for place, theirs, ours, parts in (
                 ('ln1', 'attention', 'time_mixing', dict(key='key', value='value', receptance='receptance', output='out')),
                 ('ln2', 'feed_forward', 'channel_mixing', dict(key='key', receptance='receptance', value='value'))):
-            yield from _norm(f'{name}.{norm}', f'{path}/{ours}_norm', bias=True)
+            yield from norm(f'{name}.{place}', f'{path}/{ours}_norm', bias=True)
             mixed = ('key', 'value', 'receptance') if theirs == 'attention' else ('key', 'receptance')
             for part in mixed:
                 yield Link(f'{name}.{theirs}.time_mix_{part}', (f'{path}/{ours}/{part}_mix',), ones=(0, 1))
             for part, our_part in parts.items():
-                yield from _linear(f'{name}.{theirs}.{part}', f'{path}/{ours}/{our_part}', bias=False)
+                yield from linear(f'{name}.{theirs}.{part}', f'{path}/{ours}/{our_part}', bias=False)
         yield Link(f'{name}.attention.time_decay', (f'{path}/time_mixing/decay',))
         yield Link(f'{name}.attention.time_first', (f'{path}/time_mixing/bonus',))
-    yield from _norm('ln_out', 'decoder/norm', bias=True)
-    if not model.tie:
-        yield from _linear('head', 'output', bias=False, part='head')
+    yield from norm('ln_out', 'decoder/norm', bias=True)
+    if not model.tie_embeddings:
+        yield from linear('head', 'output', bias=False, part='head')

@@ -35,7 +35,8 @@ def tokenizer_to_hf(reads, directory, *, context_length=None):
         made = tokenizer.state()['tokenizer']  # as it came
     else:
         made = _described(tokenizer, names)
-        made['normalizer'] = {'type': 'Prepend', 'prepend': ' '} if _begins_with_blank(reads, tokenizer) else None
+        begins_with_blank = isinstance(reads, PairCodec) and isinstance(tokenizer, BPETokenizer)
+        made['normalizer'] = {'type': 'Prepend', 'prepend': ' '} if begins_with_blank else None
         if getattr(tokenizer, 'line_ends', False):
             made['normalizer'] = {'type': 'Replace', 'pattern': {'String': '\n'}, 'content': f' {LINE_END} '}
         made['added_tokens'] = [dict(id=token, content=name, single_word=False, lstrip=False, rstrip=False, normalized=False,
@@ -73,10 +74,6 @@ def _without_capitals(tokenizer):
     if getattr(tokenizer, 'lowercase', False):
         raise UserError(_CAPITALS)
     return tokenizer
-
-
-def _begins_with_blank(reads, tokenizer):
-    return isinstance(reads, PairCodec) and isinstance(tokenizer, BPETokenizer)
 
 
 def _described(tokenizer, names):

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqjax.interop.hf_names import ARCHITECTURES, FAMILIES, HEADS, is_headless, links
+from seqjax.interop.hf_vision import config as vision
 
 _EXPERTS = re.compile('/feed_forward/(in|gate|out)_kernel$')
 TYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(jnp.bfloat16))
@@ -33,9 +34,15 @@ class Record:
     unused: dict = dataclasses.field(default_factory=dict)
 
 
-def new_record(kind, model):
-    """For a model that was never in files. Where BERT is not tied, transformers wants the bias of its output twice."""
-    twice = kind == 'bert' and not model.outputs and not model.tie
+def new_record(kind, model, architecture):
+    """For a model that was never in files. Where BERT is not tied, transformers wants the bias of its output twice; DINOv2 wants the
+    token of what was masked in pre-training, and every batch norm the number of its batches."""
+    if kind in ('dinov2', 'dinov2_with_registers'):
+        return Record(unused={_name('embeddings.mask_token', kind, architecture): np.zeros((1, model.width), np.float32)})
+    if kind == 'resnet':
+        names = [_name(link.name, kind, architecture) for link in links(kind, model, architecture) if link.name.endswith('running_mean')]
+        return Record(unused={name.replace('running_mean', 'num_batches_tracked'): np.zeros((), np.int64) for name in names})
+    twice = kind == 'bert' and not model.outputs and not model.tie_embeddings
     return Record(repeats=FAMILIES['bert'].repeats if twice else {})
 
 
@@ -109,15 +116,15 @@ def guess_architecture(kind, tensors):
         return 'BertForQuestionAnswering' if has('qa_outputs.') else 'BertModel'
     if kind == 't5':
         return 'T5ForConditionalGeneration' if has('decoder.') else 'T5EncoderModel'
-    return dict(gpt2='GPT2LMHeadModel', llama='LlamaForCausalLM', mixtral='MixtralForCausalLM', mamba='MambaForCausalLM',
-                rwkv='RwkvForCausalLM')[kind]
+    return [name for name, (family, _) in ARCHITECTURES.items() if family == kind][-1]  # the one with all parts
 
 
 # ------------------------------------------------------------------------------------------------------- There and back again
 
-def to_params(kind, model, architecture, tensors, record, problems):
-    """The tree of our parameters; what is missing, too much, or of another shape or type, is a problem."""
-    shapes, found = _shapes(model), {}
+def to_variables(kind, model, architecture, tensors, record, problems, config):
+    """Our variables, {'params': ...} and of batch norms {'batch_stats': ...}; what is missing, too much, or of another shape or type,
+    is a problem."""
+    shapes, found = _shapes(model, config), {}
     for name in [name for name in tensors if model_has_no_place(name, architecture)]:
         record.unused[record.names.pop(name)] = tensors.pop(name)
     expected = _chosen(links(kind, model, architecture), architecture, tensors)
@@ -137,17 +144,20 @@ def to_params(kind, model, architecture, tensors, record, problems):
     known = {link.name for link in expected}
     problems += [f'not expected: {record.names[name]} {list(array.shape)}' for name, array in tensors.items()
                  if name not in known]
-    return {} if problems else traverse_util.unflatten_dict(_stack_experts(found), sep='/')
+    if problems:
+        return {}
+    trees = {collection: {path: found[path] for path in paths if path in found} for collection, paths in _collections(model, config).items()}
+    return {collection: traverse_util.unflatten_dict(_stack_experts(tree), sep='/') for collection, tree in trees.items()}
 
 
-def to_tensors(kind, model, architecture, params, record, problems):
-    """{name in the file: array} of our parameters; those that are missing, too many or of another shape are problems.
+def to_tensors(kind, model, architecture, variables, record, problems, config):
+    """{name in the file: array} of our variables; those that are missing, too many or of another shape are problems.
 
     A GPT without biases gets some of zeros, for theirs has them always.
     """
     bias = kind == 'gpt2' and not model.bias
-    shapes = _shapes(model.clone(bias=True) if bias else model)
-    params = _split(traverse_util.flatten_dict(meta.unbox(params), sep='/'))
+    shapes = _shapes(model.clone(bias=True) if bias else model, config)
+    params = {path: leaf for tree in _stored(variables).values() for path, leaf in _split(traverse_util.flatten_dict(tree, sep='/')).items()}
     if bias:
         params = {**{path: np.zeros(shape, np.float32) for path, shape in shapes.items() if path.endswith('bias')}, **params}
     every = links(kind, model, architecture)
@@ -166,8 +176,9 @@ def to_tensors(kind, model, architecture, params, record, problems):
 
 
 def model_has_no_place(name, architecture):
-    """Old files of models that answer at every step have a pooler, which neither theirs nor ours reads."""
-    return name.startswith('pooler.') and architecture in ('BertForTokenClassification', 'BertForQuestionAnswering')
+    """Files of models that answer at every step, or have classes of images, may have a pooler, which neither theirs nor ours reads."""
+    without = ('BertForTokenClassification', 'BertForQuestionAnswering', 'ViTForImageClassification')
+    return name.startswith('pooler.') and architecture in without
 
 
 def _chosen(every, architecture, tensors):
@@ -190,6 +201,10 @@ def _their_shape(link, shapes):
 
 def _plain_shape(link, shapes):
     ours = [shapes[path] for path in link.paths]
+    if link.order:
+        return tuple(ours[0][axis] for axis in link.order)
+    if link.stacked:
+        return sum(math.prod(shape[:-1]) for shape in ours), ours[0][-1]
     if link.contract is None:
         return ours[0]
     shape = (*_inputs(link, ours[0]), sum(math.prod(one[link.contract:]) for one in ours))
@@ -202,6 +217,10 @@ def _inputs(link, shape):
 
 
 def _to_theirs(link, arrays):
+    if link.order:
+        return arrays[0].transpose(link.order)
+    if link.stacked:
+        return np.expand_dims(np.concatenate([array.reshape(-1, array.shape[-1]) for array in arrays]), link.ones)
     if link.contract is None:
         return np.expand_dims(arrays[0], link.ones)
     whole = np.concatenate([array.reshape(*_inputs(link, array.shape), -1) for array in arrays], axis=-1)
@@ -212,7 +231,11 @@ def _to_ours(link, array, shapes):
     """Ours in float32, one for each path of a link."""
     array = array.squeeze(link.ones)
     wanted, parts = [shapes[path] for path in link.paths], [array]
-    if link.contract is not None:
+    if link.order:
+        parts = [array.transpose(np.argsort(link.order))]
+    elif link.stacked:
+        parts = np.split(array, np.cumsum([math.prod(shape[:-1]) for shape in wanted])[:-1])
+    elif link.contract is not None:
         widths = [math.prod(shape[link.contract:]) for shape in wanted]
         parts = np.split(array.T if link.transposed else array, np.cumsum(widths)[:-1], axis=-1)
     return [np.ascontiguousarray(part).reshape(shape).astype(np.float32) for part, shape in zip(parts, wanted)]
@@ -220,13 +243,23 @@ def _to_ours(link, array, shapes):
 
 # ------------------------------------------------------------------------------------------------------- Our parameters, flat
 
-def _shapes(model):
-    """{path: shape} of all parameters that a model may have."""
+def _shapes(model, config):
+    """{path: shape} of all variables that a model may have. config: config.json."""
+    return {path: shape for shapes in _collections(model, config).values() for path, shape in shapes.items()}
+
+
+def _collections(model, config):
+    """The same for each of their collections, 'params' and 'batch_stats'."""
     tokens = jax.ShapeDtypeStruct((1, 1), np.int32)
     inputs = (tokens, None, tokens) if hasattr(model, 'begin') else (tokens,)
+    inputs = vision.inputs_for(model, config) if vision.kind_of(model) else inputs
     variables = jax.eval_shape(model.init, jax.random.key(0), *inputs)
-    flat = traverse_util.flatten_dict(meta.unbox(variables['params']), sep='/')
-    return {path: leaf.shape for path, leaf in _split(flat).items()}
+    return {collection: {path: leaf.shape for path, leaf in _split(traverse_util.flatten_dict(tree, sep='/')).items()}
+            for collection, tree in _stored(variables).items()}
+
+
+def _stored(variables):
+    return {collection: meta.unbox(variables[collection]) for collection in ('params', 'batch_stats') if collection in variables}
 
 
 def _split(flat):

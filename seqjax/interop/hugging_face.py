@@ -5,6 +5,7 @@ import functools
 import pathlib
 
 from flax import linen
+from flax.core import meta
 import jax
 
 from seqjax import models
@@ -13,6 +14,8 @@ from seqjax.interop import hf_files, hf_weights
 from seqjax.interop.hf_config import MODELS, make_config, model_fields
 from seqjax.interop.hf_forward import forward, prepare
 from seqjax.interop.hf_names import ARCHITECTURES
+from seqjax.interop.hf_vision import preprocessing
+from seqjax.interop.hf_vision.config import complete
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,8 +42,23 @@ class Loaded:
         decoder_attention_mask (t5).
         Compiled once for every shape.
         """
-        arrays = prepare(self.model, self.architecture, inputs)
+        arrays = prepare(self.model, self.architecture, inputs, self.config)
         return jax.device_get(self._run(self._on_device, arrays))
+
+    def preprocess(self, images):
+        """pixel_values [B, C, H, W] of images, uint8 arrays [H, W, C] of any size: resized, cropped and normalised as
+        preprocessor_config.json says."""
+        return self.preprocessing(images)
+
+    @functools.cached_property
+    def preprocessing(self):
+        """The `hf_vision.preprocessing.Preprocessing` that the files describe: `.mean`, `.std`, `.size`."""
+        problems = []
+        found = {} if self.directory is None else hf_files.read_json(self.directory / preprocessing.FILE, problems)
+        if problems or self.directory is None:
+            raise UserError(f'{self.directory or self.architecture}: does not say how images are resized and normalised: '
+                            f'{"; ".join(problems) or preprocessing.FILE}')
+        return preprocessing.parse(found)
 
     @functools.cached_property
     def _run(self):
@@ -52,8 +70,8 @@ class Loaded:
 
 
 def from_hf(directory, *, dtype='float32'):
-    """The model in a directory of Hugging Face's: gpt2, llama, mixtral, bert, t5, mamba or rwkv, with any of the heads in
-    `ARCHITECTURES`, or none.
+    """The model in a directory of Hugging Face's: gpt2, llama, mixtral, bert, t5, mamba, rwkv, vit, dinov2, clip or resnet, with any of
+    the heads in `ARCHITECTURES`, or none.
 
         loaded = from_hf('bert-base-uncased/')
         loaded.apply(input_ids=..., attention_mask=...)
@@ -91,7 +109,7 @@ def _assemble(config, raw, dtype, problems):
     architecture = _architecture(kind, config, tensors, problems)
     if architecture is None:
         return None
-    fields = model_fields(kind, config, architecture, tie, problems)
+    fields = model_fields(kind, config, architecture, tie, problems, tensors)
     if fields is None:
         return None
     try:
@@ -101,8 +119,8 @@ def _assemble(config, raw, dtype, problems):
         return None
     if raw is None:
         return None
-    params = hf_weights.to_params(kind, model, architecture, tensors, record, problems)
-    return Loaded(model, {'params': params}, architecture, config, record)
+    variables = hf_weights.to_variables(kind, model, architecture, tensors, record, problems, config)
+    return Loaded(model, variables, architecture, config, record)
 
 
 def _architecture(kind, config, tensors, problems):
@@ -119,23 +137,31 @@ def to_hf(model, directory, variables=None):
 
         to_hf(loaded, directory)                        what from_hf has read, bit for bit, its tokenizer too
         to_hf(loaded, directory, variables)             the same with other weights, as after training
-        to_hf(model, directory, variables)              a GPT, Llama, BERT, T5, Mamba or RWKV of ours
+        to_hf(model, directory, variables)              a GPT, Llama, BERT, T5, Mamba, RWKV, ViT, CLIP or ResNet of ours
 
     What transformers has no option for is refused, all of it in one error.
     """
     problems = []
+    if isinstance(model, models.WithStatistics):  # of a run
+        model, variables = model.module, {**variables, 'batch_stats': model.batch_stats}
     if isinstance(model, Loaded):
         loaded = model if variables is None else dataclasses.replace(model, variables=variables)
         kind = ARCHITECTURES[loaded.architecture][0]
     else:
-        kind, architecture, config = make_config(model, problems)
-        loaded = Loaded(model, variables, architecture, config, hf_weights.new_record(kind, model))
-    if not isinstance(loaded.variables, dict) or 'params' not in loaded.variables:
-        raise FieldError('variables', type(loaded.variables).__name__, "must be a dict with 'params', as from_hf and init return "
-                         'it')
-    tensors = {} if problems else hf_weights.to_tensors(kind, loaded.model, loaded.architecture, loaded.variables['params'],
-                                                        loaded.record, problems)
+        _check_variables(variables)
+        params = meta.unbox(variables['params'])
+        model = complete(model, params)
+        kind, architecture, config = make_config(model, params, problems)
+        loaded = Loaded(model, variables, architecture, config, hf_weights.new_record(kind, model, architecture))
+    _check_variables(loaded.variables)
+    tensors = {} if problems else hf_weights.to_tensors(kind, loaded.model, loaded.architecture, loaded.variables,
+                                                        loaded.record, problems, loaded.config)
     if problems:
         raise UserError(f'{type(loaded.model).__name__} cannot be written as {kind or "a model of transformers"}:'
                         + ''.join(f'\n  {problem}' for problem in problems))
     hf_files.write(pathlib.Path(directory), loaded.config, tensors, loaded.directory)
+
+
+def _check_variables(variables):
+    if not isinstance(variables, dict) or 'params' not in variables:
+        raise FieldError('variables', type(variables).__name__, "must be a dict with 'params', as from_hf and init return it")

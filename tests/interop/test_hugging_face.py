@@ -253,17 +253,17 @@ def test_a_pooler_that_nothing_reads_is_carried_along(case, tmp_path):
 
 OURS = {
     'gpt without biases': models.GPT(V, context_length=24, width=12, depth=2, heads=3, dropout=0.1),
-    'scanned gpt, scaled by layer': models.GPT(V, context_length=24, width=12, depth=3, heads=3, scan=True,
+    'scanned gpt, scaled by layer': models.GPT(V, context_length=24, width=12, depth=3, heads=3, scan_layers=True,
                                                scale_attn_by_inverse_layer_idx=True),
-    'scanned llama': models.Llama(V, context_length=24, width=12, depth=2, heads=6, key_heads=2, head_width=4, feed_forward=10,
-                                  rotary_factor=2.0, scan=True),
-    'scanned mixtral': models.Llama(V, context_length=24, width=12, depth=2, heads=3, feed_forward=20, experts=3, window=4,
-                                    scan=True),
-    'scanned mamba': models.Mamba(V, width=12, depth=2, bias=True, scan=True),
+    'scanned llama': models.Llama(V, context_length=24, width=12, depth=2, heads=6, kv_heads=2, head_width=4, feed_forward=10,
+                                  rotary_factor=2.0, scan_layers=True),
+    'scanned mixtral': models.Llama(V, context_length=24, width=12, depth=2, heads=3, feed_forward=20, experts=3, sliding_window=4,
+                                    scan_layers=True),
+    'scanned mamba': models.Mamba(V, width=12, depth=2, bias=True, scan_layers=True),
     'rwkv': models.RWKV(V, width=12, depth=2, feed_forward=20),
-    'bert': models.BERT(V, context_length=24, width=12, depth=1, heads=3, tie=False),
+    'bert': models.BERT(V, context_length=24, width=12, depth=1, heads=3, tie_embeddings=False),
     'bert for labels': models.BERT(V, context_length=24, width=12, depth=1, heads=3, outputs=3, per_step=True),
-    't5 1.1': models.T5(V, width=12, depth=1, decoder_depth=2, heads=3, shared=True, gated=True, activation='gelu_tanh', tie=False),
+    't5 1.1': models.T5(V, width=12, depth=1, decoder_depth=2, heads=3, shared=True, gated=True, activation='gelu_tanh', tie_embeddings=False),
 }
 
 

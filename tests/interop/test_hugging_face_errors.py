@@ -9,13 +9,15 @@ import safetensors.numpy
 
 from seqjax import interop, models
 from seqjax.errors import FieldError, UserError
+from seqjax.interop.hf_config import MODELS
 from tests.reference.parameters import random_parameters
 
+KINDS = ', '.join(sorted(MODELS))  # of config.json
 TOKENS = np.zeros((1, 2), np.int32)
 MODEL = models.GPT(11, context_length=6, width=4, depth=1, heads=2, bias=True)
 OTHERS = {'llama': models.Llama(11, context_length=6, width=4, depth=1, heads=2),
           'bert': models.BERT(11, context_length=6, width=4, depth=1, heads=2),
-          'mixtral': models.Llama(11, context_length=6, width=4, depth=1, heads=2, experts=2, experts_chosen=1),
+          'mixtral': models.Llama(11, context_length=6, width=4, depth=1, heads=2, experts=2, experts_per_token=1),
           't5': models.T5(11, width=4, depth=1, heads=2, shared=True),
           'mamba': models.Mamba(11, width=4, depth=1), 'rwkv': models.RWKV(11, width=4, depth=2)}
 
@@ -111,7 +113,7 @@ def test_tensors_that_are_missing_unknown_or_misshapen_are_all_listed_and_option
     change_config(tmp_path, activation_function='mish', add_cross_attention=True)
     assert sorted(lines(tmp_path)) == sorted([
         "config.json: activation_function='mish': is no activation here; choose one of: gelu, gelu_accurate, gelu_fast, gelu_new, "
-        'gelu_python, gelu_python_tanh, gelu_pytorch_tanh, relu, silu, swish',
+        'gelu_python, gelu_python_tanh, gelu_pytorch_tanh, quick_gelu, relu, silu, swish',
         'config.json: add_cross_attention=True: there is no attention to another network here',
         'missing: transformer.wpe.weight [6, 4]', 'missing: transformer.h.0.ln_1.bias [4]',
         'transformer.h.0.mlp.c_fc.weight [16, 4]: expected [4, 16]',
@@ -151,13 +153,13 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
 
 @pytest.mark.parametrize('kind, changes, problem', [
     ('gpt2', dict(model_type='gtp2'), "model_type='gtp2': did you mean 'gpt2'?"),
-    ('gpt2', dict(model_type=None), "model_type=None: choose one of: bert, gpt2, llama, mamba, mixtral, rwkv, t5"),
+    ('gpt2', dict(model_type=None), "model_type=None: choose one of: " + KINDS),
     ('gpt2', dict(architectures=['GPT2ForSequenceClassification']), "architectures=['GPT2ForSequenceClassification']: choose one of: "
      'GPT2LMHeadModel, GPT2Model'),
     ('mixtral', dict(router_jitter_noise=0.1), 'router_jitter_noise=0.1: what chooses the experts is not disturbed here'),
     ('mixtral', dict(output_router_logits=True), 'output_router_logits=True: what the experts were chosen by is no output here'),
     ('mixtral', dict(sliding_window=0), 'sliding_window=0: must be a number of at least 1'),
-    ('mixtral', dict(num_experts_per_tok=3), 'as experts_chosen of Llama here: experts_chosen=3: must be at least 1 and at most experts=2'),
+    ('mixtral', dict(num_experts_per_tok=3), 'as experts_per_token of Llama here: experts_per_token=3: must be at least 1 and at most experts=2'),
     ('gpt2', dict(scale_attn_weights=False), 'scale_attn_weights=False: scores are always divided by sqrt(K) here'),
     ('gpt2', dict(scale_attn_by_inverse_layer_idx='all'), "scale_attn_by_inverse_layer_idx='all': must be true or false"),
     ('gpt2', dict(n_layer='2'), "n_layer='2': must be a number of at least 1"),
@@ -177,7 +179,7 @@ def test_a_head_must_be_there_where_the_config_says_so(tmp_path):
     ('bert', dict(position_embedding_type='relative_key'), "position_embedding_type='relative_key': positions are a table here"),
     ('bert', dict(is_decoder=True), 'is_decoder=True: steps look both ways here'),
     ('t5', dict(feed_forward_proj='tanh', dense_act_fn=None), "feed_forward_proj='tanh': is no activation here; choose one of: gelu, "
-     'gelu_accurate, gelu_fast, gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, relu, silu, swish'),
+     'gelu_accurate, gelu_fast, gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, quick_gelu, relu, silu, swish'),
     ('mamba', dict(hidden_act='gelu'), "hidden_act='gelu': what is convolved goes through 'silu' here"),
     ('mamba', dict(conv_kernel=0), 'conv_kernel=0: must be a number of at least 1'),
     ('rwkv', dict(attention_hidden_size=8), 'attention_hidden_size=8: is hidden_size=4 here'),
@@ -199,7 +201,7 @@ def test_positions_may_be_said_twice(tmp_path):
 
 def test_a_config_that_says_nothing(tmp_path):
     (write(tmp_path) / 'config.json').write_text('{}')
-    assert lines(tmp_path) == ['config.json: model_type=None: choose one of: bert, gpt2, llama, mamba, mixtral, rwkv, t5']
+    assert lines(tmp_path) == ['config.json: model_type=None: choose one of: ' + KINDS]
 
 
 def test_sizes_that_make_no_model(tmp_path):
@@ -239,11 +241,11 @@ def test_inputs_that_make_no_sense_are_refused_by_their_names(tmp_path, kind, in
 # ------------------------------------------------------------------------------------------------------------- On the way out
 
 def test_what_transformers_has_no_option_for_is_listed(tmp_path):
-    model = models.GPT(11, context_length=6, width=4, depth=1, heads=2, window=3, norm='rms', key_heads=1)
+    model = models.GPT(11, context_length=6, width=4, depth=1, heads=2, sliding_window=3, norm='rms', kv_heads=1)
     with pytest.raises(UserError) as caught:
         interop.to_hf(model, tmp_path, {'params': random_parameters(model, TOKENS)})
     assert str(caught.value).splitlines() == [
-        'GPT cannot be written as gpt2:', "  norm='rms': gpt2 has only 'layer'", '  window=3: gpt2 has only 0', '  key_heads=1: gpt2 has only 2']
+        'GPT cannot be written as gpt2:', "  norm='rms': gpt2 has only 'layer'", '  sliding_window=3: gpt2 has only 0', '  kv_heads=1: gpt2 has only 2']
     assert not list(tmp_path.iterdir())
 
 
