@@ -6,7 +6,7 @@
     python launch.py --workdir=runs/gpt --mode=generate --input=FILE             # continues every line of a file
     python launch.py --workdir=runs/gpt --mode=eval --config.quantise.weights=int8               # with 8-bit parameters
     python launch.py --workdir=runs/tagger --mode=predict --input=FILE           # labels new lines; '-': those of a pipe
-    python launch.py --workdir=runs/de_en --mode=generate --input=FILE --config.decode.beam=5     # translates its lines
+    python launch.py --workdir=runs/de_en --mode=generate --input=FILE --config.decode.num_beams=5     # translates its lines
     python launch.py --workdir=runs/de_en --mode=score --input=FILE              # log P of 'source TAB target'
     python launch.py --workdir=runs/gpt --mode=average --last=5                  # the mean of its last checkpoints, as a run
     python launch.py --workdir=runs/gpt --mode=export                            # as files that need none of its code
@@ -26,8 +26,9 @@ import pathlib
 import sys
 
 from seqjax.errors import UserError, suggestion
-from seqjax.modes import MODES, Flag, Request, experiment_files
-from seqjax.modes.mode import Words, help_of
+from seqjax.modes import MODES, Flag, Request
+from seqjax.modes.command import experiment_files
+from seqjax.modes.command.mode import Words, help_of
 
 FLAGS = (
     Flag('config', '', 'FILE.py or FILE.py:VARIANT, the experiment; --config.SECTION.FIELD=VALUE changes one of its fields.'),
@@ -48,7 +49,7 @@ def main(typed):
     if not typed or not chosen:
         return print(f'{__doc__}\n{help_of(FLAGS)}\n\n' * bool(asks) + experiment_files.what_to_type())
     mode, config = load(ours, asks)
-    from seqjax.modes import command_line  # not before: it imports jax
+    from seqjax.modes.command import command_line  # not before: it imports jax
 
     if asks:
         return print(command_line.help_of_mode(ours.mode, mode, config))
@@ -69,7 +70,7 @@ def load(ours, asks):
     elif not ours.workdir and not asks:
         raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n'
                         + experiment_files.what_to_type())
-    config = experiment_files.load(ours.config) if ours.config else None
+    config = experiment_files.load(ours.config, ours.workdir) if ours.config else None
     if ours.mode not in MODES:
         raise UserError(f'--mode={ours.mode}: no such mode; {suggestion(ours.mode, MODES)}')
     mode = MODES[ours.mode]

@@ -11,7 +11,7 @@ from seqjax.analysis.cost.options import CostOptions
 from seqjax.data.options import DataOptions, kinds as kinds_of_data
 from seqjax.decode.options import DecodeOptions, kinds as kinds_of_decoding
 from seqjax.errors import FieldError, UserError, suggestion, with_prefix
-from seqjax.fields import between, field
+from seqjax.fields import OFF_OR_POSITIVE, RENAMED, between, field
 from seqjax.parallel.options import ParallelOptions
 from seqjax.params.options import LoRAOptions, QuantiseOptions
 from seqjax.train.options import OptimizerOptions, TrainOptions, check_stopping
@@ -23,8 +23,7 @@ class RunOptions:
 
     seed: int = field(0, 'Seed of parameters, dropout and the order of the data.', between(0, 2 ** 32))  # jax takes 32 bits
     task: str = field('', "Task, one of tasks.TASKS; '': what the source is for.")
-    parameters: int = field(0, 'Number of parameters, about, for which model.width is chosen; 0: as model.width says.', fields.that(
-        lambda value: value >= 0, 'must be a positive number, or 0 for off'))
+    parameters: int = field(0, 'Number of parameters, about, for which model.width is chosen; 0: as model.width says.', OFF_OR_POSITIVE)
     vocabulary: int = field(0, 'Vocabulary size, for --mode=describe without data; 0: what the data says.', fields.that(
         lambda value: value >= 0, 'must be a number of tokens, or 0 for what the data says'))
     init_from: str = field('', "Pretrained initialization: another run, 'DIR', 'DIR@STEP' or 'DIR@best', or a directory of Hugging "
@@ -38,7 +37,6 @@ OPTIONS = dict(data=DataOptions, train=TrainOptions, optimizer=OptimizerOptions,
 SECTIONS = ('data', 'model', 'train', 'optimizer', 'lora', 'parallel', 'decode', 'quantise', 'cost')
 KIND = ('model.name', 'task', 'data.source')  # decide which fields there are
 OPTIONAL = tuple(f'optimizer.{found.name}' for found in dataclasses.fields(OptimizerOptions) if found.default is None)
-RENAMED = {}  # {'train.accumulate': 'train.gradient_accumulation_steps'}: answered in errors, and read from saved configs
 
 
 def defaults(model: str, *, task: str = '', source: str = 'python') -> ConfigDict:
@@ -51,7 +49,7 @@ def defaults(model: str, *, task: str = '', source: str = 'python') -> ConfigDic
     """
     config = fields.defaults(RunOptions, ())
     config.task = task
-    kinds = _kinds(task, source)
+    kinds = _kinds(with_prefix('config', lambda: tasks.TASKS[task or data.default_task(source)]), source)
     for section in SECTIONS:
         config[section] = fields.defaults(options_of(section), kinds.get(section, ())) if section in OPTIONS else ConfigDict(
             dict(name=model, **with_prefix('config.model', lambda: models.fields(model))))
@@ -77,7 +75,7 @@ def validate(config: ConfigDict) -> None:
     model, task, name, source = config.model, task_of(config), task_name(config), config.data.source
     with_prefix('config', lambda: data.check_task(source, name))
     with_prefix('config.model', lambda: models.check_task(model.name, name, task.output_kind))
-    kinds, run = _kinds(config.task, source), f'is for {name} on {source!r}'
+    kinds, run = _kinds(task, source), f'is for {name} on {source!r}'
     fields.check('config', RunOptions, (), {field: config[field] for field in config if field not in SECTIONS}, run)
     for section in OPTIONS:
         options = options_of(section)
@@ -88,8 +86,8 @@ def validate(config: ConfigDict) -> None:
     check_stopping(config.train)
     _check_rows(config)
     _check_kinds_of_models(config, task)
-    if config.decode:
-        method(config), limits(config)
+    if config.decode != fields.defaults(DecodeOptions, kinds['decode']):  # what was left alone is right
+        _check_decoding(config)
     with_prefix('config.train', lambda: task.settings(config.train))
 
 
@@ -97,24 +95,24 @@ def check_model(config: ConfigDict) -> None:
     """Raises a FieldError that names an impossible field of config.model, before data is read: for many runs one after another."""
     model, options = config.model.to_dict(), config.data
     with_prefix('config.model', lambda: models.build(
-        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=options.get('shared') or task_of(config).data == 'spans',
+        model.pop('name'), vocabulary=2, target_vocabulary=2, shared=options.get('shared_vocabulary') or task_of(config).data == 'spans',
         context_length=options.get('sequence_length'), per_step=task_of(config).per_step,
-        characters=2 if options.get('spelling') else None, **model))
+        characters=2 if options.get('characters_per_word') else None, **model))
 
 
 def _check_rows(config):
     """What concerns rows and their parts must fit together."""
-    options = config.data
-    if options.batch_size % config.train.accumulate:
-        raise FieldError('config.train.accumulate', config.train.accumulate, f'must divide data.batch_size={options.batch_size}')
+    options, parts = config.data, config.train.gradient_accumulation_steps
+    if options.batch_size % parts:
+        raise FieldError('config.train.gradient_accumulation_steps', parts, f'must divide data.batch_size={options.batch_size}')
     for name in ('init_map', 'init_fresh'):
         if config[name] and not config.init_from:
             raise FieldError(f'config.{name}', config[name], 'is for parameters of another run; set config.init_from too')
     if options.get('lowercase') and options.tokenizer in ('byte', 'bpe', 'unigram') and task_of(config).data in ('labelled', 'masked'):
         raise FieldError('config.data.lowercase', True, 'is for characters and words, and config.data.tokenizer='
                          f"{options.tokenizer!r}; set it to False, or the tokenizer to 'char' or 'word'")
-    if options.get('documents') and options.get('carry'):
-        raise FieldError('config.data.carry', True, 'documents do not go on from one another; set it to false, or '
+    if options.get('documents') and options.get('stateful'):
+        raise FieldError('config.data.stateful', True, 'documents do not go on from one another; set it to false, or '
                          "config.data.documents to ''")
     if options.get('batching') == 'pack' and not task_of(config).per_step:
         raise FieldError('config.data.batching', 'pack', 'puts several sequences in a row, which is for tagging, and the '
@@ -130,23 +128,28 @@ def _check_kinds_of_models(config, task):
         reason = ('is for models that read one sequence, and those for translation read two' if task.decodes else
                   f'{name!r} has no recurrent layer to look into')
         raise FieldError('config.train.xray_every', config.train.xray_every, f'{reason}; set it to 0')
-    if options.get('carry') and name not in models.able('carries'):
-        raise FieldError('config.data.carry', True, f'{name!r} has no state to carry; set it to false, or use a model that '
+    if options.get('stateful') and name not in models.able('carries'):
+        raise FieldError('config.data.stateful', True, f'{name!r} has no state to carry; set it to false, or use a model that '
                          f'has one: {", ".join(models.able("carries"))}')
     if options.get('documents') and task.data == 'text' and name not in models.able('packs'):
         raise FieldError('config.data.documents', options.documents, f'{name!r} cannot keep the documents of a '
                          f"row apart; set it to '', or use a model that can: {', '.join(models.able('packs'))}")
-    if bool(options.get('spelling')) != bool(model.get('character_encoder')):
-        raise FieldError('config.data.spelling', options.get('spelling', 0), 'goes together with config.model.character_encoder='
-                         f'{model.get("character_encoder")!r}; set both or neither')
-    if getattr(models.MODELS[name], 'marks_rows', False) and task.data != 'masked' and not options.get('marked'):
-        raise FieldError('config.data.marked', False, f'{name!r} reads rows that begin with START and end with END; '
+    if bool(options.get('characters_per_word')) != bool(model.get('character_encoder')):
+        raise FieldError('config.data.characters_per_word', options.get('characters_per_word', 0), 'goes together with '
+                         f'config.model.character_encoder={model.get("character_encoder")!r}; set both or neither')
+    if getattr(models.MODELS[name], 'marks_rows', False) and task.data != 'masked' and not options.get('special_tokens'):
+        raise FieldError('config.data.special_tokens', False, f'{name!r} reads rows that begin with START and end with END; '
                          'set it to true')
-    if config.decode.get('coverage_penalty') and model.get('context', 'attention') != 'attention':
+
+
+def _check_decoding(config):
+    """Fields of config.decode must fit together, and the model."""
+    if config.decode.get('coverage_penalty') and config.model.get('context', 'attention') != 'attention':
         raise FieldError('config.decode.coverage_penalty', config.decode.coverage_penalty,
                          'is for translation by a model with attention; set it to 0')
-    if 'draft_tokens' in config.decode and not config.decode.draft:
-        refuse_unread(config, ('draft_tokens',), 'is for config.decode.draft, and there is none; write')
+    if 'num_draft_tokens' in config.decode and not config.decode.draft_model:
+        refuse_unread(config, ('num_draft_tokens',), 'is for config.decode.draft_model, and there is none; write')
+    method(config), limits(config)
 
 
 def check_kind(config):
@@ -175,30 +178,27 @@ def options_of(section: str) -> type:
 
 
 def _kinds(task, source):
-    """{section: the kinds of its fields that a run has}, see `fields.field`."""
-    name = task or data.default_task(source)
-    if name not in tasks.TASKS:
-        raise FieldError('config.task', task, f'no such task; {suggestion(task, tasks.TASKS)}')
-    task, made = tasks.TASKS[name], data.SOURCES.get(source)
-    own = (found.name for found in dataclasses.fields(task.options))
+    """{section: the kinds of its fields that a run of a task has}, see `fields.field`."""
+    made, own = data.SOURCES.get(source), (found.name for found in dataclasses.fields(task.options))
     return dict(data=kinds_of_data(task.data, source, made), train=(task.data, *own),
                 decode=() if made and made.endless else kinds_of_decoding(task))
 
 
 def why_unknown(field, config):
-    """Why a run has no field 'decode.beam' that others have; '' where nobody has it. An old name is answered with the new one."""
-    if field in RENAMED:
-        return f'config.{field}: is called config.{RENAMED[field]} now'
+    """Why a run has no field 'decode.num_beams' that others have; '' where nobody has it. An old name is answered with the new one."""
     section, _, name = field.rpartition('.')
     options = section in OPTIONS and options_of(section)
-    if not options or name not in {found.name for found in dataclasses.fields(options)}:
+    names = {found.name for found in dataclasses.fields(options)} if options else {*config.model} if section == 'model' else set()
+    if new := fields.new_name(section, name, names):
+        return f'config.{field}: is called config.{section}.{new} now'
+    if not options or name not in names:
         return ''
     run = f'is for {task_name(config)} on {config.data.source!r}'
     return f'config.{field}: {fields.unknown(name, options, config[section], run)}'
 
 
 def method(config, draft=None):
-    """How answers are searched for or drawn. draft: the decoder of config.decode.draft, for speculative sampling."""
+    """How answers are searched for or drawn. draft: the decoder of config.decode.draft_model, for speculative sampling."""
     usual, options = (fields.whole(DecodeOptions, values) for values in ({}, config.decode))
     return with_prefix('config.decode', lambda: decode.method_of(options, usual, task_of(config).writes, draft))
 
@@ -236,7 +236,7 @@ def loads(text):
     config = defaults(saved['model']['name'], task=saved.get('task', ''), source=saved.get('data', {}).get('source', 'python'))
     known = flatten(config)
     for old, value in traverse_util.flatten_dict(saved, sep='.').items():
-        path = RENAMED.get(old, old)
+        path = old if old in known else RENAMED.get(old, old)
         if path in known and value is not None:
             put(config, path, value)
         elif path not in known and not why_unknown(path, config):  # what only other kinds of runs have, nothing read

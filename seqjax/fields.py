@@ -3,7 +3,7 @@
     @dataclasses.dataclass(frozen=True)
     class DataOptions:
         batch_size: int = field(32, 'Rows of a step, over all devices.', at_least(1))
-        spelling: int = field(0, 'Characters of every word that the model reads too.', at_least(0), of=('labelled',))
+        characters_per_word: int = field(0, 'Characters of every word that the model reads too.', at_least(0), of=('labelled',))
 
 `of` names the kinds of runs that have the field; without it every run has it.
 """
@@ -17,6 +17,19 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
 from seqjax.errors import FieldError, suggestion
+
+
+# Fields that had another name: an old one is answered with the new one, and read from the runs of before.
+RENAMED = {f'{section}.{old}': f'{section}.{new}' for section, names in dict(
+    train=dict(accumulate='gradient_accumulation_steps', teacher='teacher_forcing', teacher_steps='teacher_forcing_steps',
+               teacher_floor='teacher_forcing_floor'),
+    model=dict(experts_chosen='experts_per_token', order='norm_position', tie='tie_embeddings', scan='scan_layers', key_heads='kv_heads',
+               window='sliding_window', relative_limit='relative_max_distance', hard='hard_attention'),
+    decode=dict(beam='num_beams', groups='num_beam_groups', diversity='diversity_penalty', no_repeat='no_repeat_ngram_size',
+                contrastive='penalty_alpha', draft='draft_model', draft_tokens='num_draft_tokens'),
+    data=dict(carry='stateful', shapes='num_buckets', marked='special_tokens', masked='mask_probability',
+              spelling='characters_per_word', vectors='word_vectors', shared='shared_vocabulary'),
+    optimizer=dict(ema='ema_decay', rates='layerwise_rates')).items() for old, new in names.items()}
 
 
 class Limit(NamedTuple):
@@ -96,11 +109,18 @@ def check(prefix: str, options: type, kinds: Collection[str], values: Mapping[st
     known = chosen(options, kinds)
     for name, value in values.items():
         if name not in known:
-            raise FieldError(f'{prefix}.{name}', value, unknown(name, options, known, run))
+            new = new_name(prefix.removeprefix('config.'), name, {found.name for found in dataclasses.fields(options)})
+            raise FieldError(f'{prefix}.{name}', value, f'is called {new} now' if new else unknown(name, options, known, run))
         limit = known[name].metadata['limit']
         if limit and not (value is None and known[name].default is None):
             if isinstance(value, float) and math.isnan(value) or not limit.fits(value):
                 raise FieldError(f'{prefix}.{name}', value, limit.reason(value) if callable(limit.reason) else limit.reason)
+
+
+def new_name(section: str, name: str, known: Collection[str]) -> str:
+    """What a field is called now, where `known` has it by its new name and nothing by the old one; '' where that is not so."""
+    new = RENAMED.get(f'{section}.{name}', '').rpartition('.')[2]
+    return new if new in known and name not in known else ''
 
 
 def unknown(name: str, options: type, known: Collection[str], run: str) -> str:

@@ -57,5 +57,7 @@ class Registry(Mapping):
 
 
 def _place(thing: Any) -> str:
-    """'module.Name' of a class or function: an experiment file that is run twice registers the same thing twice."""
+    """'module.Name' of a class or function: an experiment file that is run twice registers the same thing twice. Of a
+    source it is that of the function that makes it."""
+    thing = getattr(thing, 'make', thing)
     return f'{getattr(thing, "__module__", type(thing).__module__)}.{getattr(thing, "__qualname__", repr(thing))}'

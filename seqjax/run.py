@@ -10,6 +10,8 @@ import numpy as np
 
 from seqjax import decode
 from seqjax.errors import FieldError, UserError, suggestion
+from seqjax.fields import new_name
+from seqjax.modes.caption import caption_images
 from seqjax.modes.continue_text import generate_text
 from seqjax.modes.eval import evaluate
 from seqjax.modes.predict import predict_lines
@@ -28,10 +30,11 @@ class Run:
     Attributes:
         path, step: the directory and the step of the checkpoint.
         config: a copy of the run's.
-        model, params: the linen module and plain parameters: the EMA where there is one, adapters merged.
+        model, params: the linen module and plain parameters: the EMA where there is one, adapters merged. Of a network with batch
+            norms the module knows its running statistics (`models.WithStatistics`), `model.batch_stats`.
         codec: how text becomes numbers and back; None for sets that are generated.
 
-    Keyword arguments of the methods are fields of `config.decode`, as `beam=5`.
+    Keyword arguments of the methods are fields of `config.decode`, as `num_beams=5`.
     """
 
     def __init__(self, workdir: Any, checkpoint: str = 'latest', *, weights: str = '', activations: bool = False) -> None:
@@ -56,6 +59,12 @@ class Run:
         config = self._with(**fields)
         found = list(translate_lines(config, self._run, lines))
         return [answers[0][1] for answers in found] if config.decode.n_best == 1 else found
+
+    def caption(self, paths: Sequence[str], **fields: Any) -> list:
+        """The best caption of every image file, None for one that cannot be read; with n_best > 1 a list of (score, text) for each."""
+        config = self._with(**fields)
+        key = 'caption' if config.decode.n_best == 1 else 'captions'
+        return [found.get(key) for found in caption_images(config, self._run, paths)]
 
     def predict(self, lines: Sequence[str]) -> list[dict]:
         """The label, labels, number or filled-in text of every line, as `--mode=predict` prints them."""
@@ -99,7 +108,8 @@ class Run:
         config = self.config.copy_and_resolve_references()
         for name, value in fields.items():
             if name not in config.decode:
-                raise FieldError(name, value, f'no such field of config.decode; {suggestion(name, config.decode)}')
+                new = new_name('decode', name, config.decode)
+                raise FieldError(name, value, f'is called {new} now' if new else f'no such field of config.decode; {suggestion(name, config.decode)}')
             config.decode[name] = value
         return config
 

@@ -13,13 +13,13 @@ from seqjax import config as configs
 from seqjax.data.text.codecs import FILES
 from seqjax.errors import UserError
 from seqjax.runs.restore import open_run
-from seqjax.modes.mode import Flag, Mode, one_process
+from seqjax.modes.command.mode import Flag, Mode, one_process
 from seqjax.runs import files
 from seqjax.runs.checkpoints import Checkpoints
 from seqjax.runs.directory import RunDirectory
 
 COPIED = ('config.json', 'model.json', 'data.json', *FILES)  # what the other modes read, where it is there
-AVERAGED = ('params/', 'ema/')  # evaluation uses the running average where there is one
+AVERAGED = ('params/', 'ema/', 'task_state/teacher/', 'batch_stats/', 'ema_batch_stats/')  # see `runs.checkpoints.used_parts`
 
 
 def average_checkpoints(config, workdir, last):
@@ -33,7 +33,7 @@ def average_checkpoints(config, workdir, last):
     if last < 2:
         raise UserError(f'--last={last}: a mean is that of at least 2 checkpoints')
     configs.refuse_quantised(config, '--mode=average is about')
-    run = open_run(config, workdir)
+    config, run = open_run(config, workdir)
     checkpoints = Checkpoints(run.checkpoints)
     latest = checkpoints.steps()[-config.train.keep_latest:]  # what is older was kept for its score
     intact = checkpoints.latest_intact(last, report=lambda text: print(text, file=sys.stderr))

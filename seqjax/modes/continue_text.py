@@ -10,11 +10,11 @@ from seqjax import config as configs
 from seqjax import data, decode, models
 from seqjax.data.text import tokenizers
 from seqjax.errors import FieldError, UserError
-from seqjax.modes.input_warnings import Noticed
-from seqjax.modes.lines import answered
-from seqjax.modes.mode import one_process
+from seqjax.modes.command.input_warnings import Noticed
+from seqjax.modes.command.lines import answered
+from seqjax.modes.command.mode import one_process
 from seqjax.runs.directory import RunDirectory
-from seqjax.runs.restore import for_these_devices, open_run, restored
+from seqjax.runs.restore import open_run, restored
 from seqjax.runs.saved_model import saved_model
 from seqjax.train.progress import ProgressBar
 
@@ -32,9 +32,9 @@ def generate_text(config, workdir, checkpoint='latest'):
         raise FieldError('config.decode.prompt', options.prompt, reason)
     end = _end(tokenizer, options.stop)
     model = saved_model(run).build()
-    if options.beam > 1:
+    if options.num_beams > 1:
         _check_beam(options, len(prompt), model.context_length)
-    method = configs.method(config, options.draft and _load_draft(config, model, tokenizer))
+    method = configs.method(config, options.draft_model and _load_draft(config, model, tokenizer))
     decoder = decode.make_decoder(*restored(run, config, checkpoint), end=end)
     with ProgressBar('generate', options.samples, quiet=jax.process_index() > 0) as bar:
         bar.update(0, 'compiling and writing')
@@ -44,10 +44,10 @@ def generate_text(config, workdir, checkpoint='latest'):
         else:
             prompts = [prompt] * options.samples
         facts = {}
-        found = decode.search(decoder, prompts, method, limits=decode.Limits(length, no_repeat=options.no_repeat), key=key,
+        found = decode.search(decoder, prompts, method, limits=decode.Limits(length, no_repeat_ngram_size=options.no_repeat_ngram_size), key=key,
                               shapes=(len(prompt),), batch_size=len(prompts), report=facts.update)
         if 'accepted' in facts:
-            bar.say(f'accepted: {facts["accepted"]:.1%} of the tokens that {options.draft} drafted')
+            bar.say(f'accepted: {facts["accepted"]:.1%} of the tokens that {options.draft_model} drafted')
     return [options.prompt + _text(tokenizer, tokens, options.stop) for one in found for tokens in one.texts]
 
 
@@ -61,7 +61,7 @@ def continue_lines(config, workdir, lines, checkpoint='latest'):
     config, run, tokenizer = _open(config, workdir)
     options = config.decode
     _check(config)
-    configs.refuse_unread(config, ('beam', 'contrastive', 'draft'), 'is for one prompt, and the lines of --input are drawn; write')
+    configs.refuse_unread(config, ('num_beams', 'penalty_alpha', 'draft_model'), 'is for one prompt, and the lines of --input are drawn; write')
     configs.refuse_unread(config, ['prompt'], 'is not read, as every line of --input is a prompt; write')
     end = _end(tokenizer, options.stop)
     model, params = restored(run, config, checkpoint)
@@ -102,8 +102,7 @@ def continue_lines(config, workdir, lines, checkpoint='latest'):
 
 def _open(config, workdir):
     """(config for these devices, run, its tokenizer); a run that cannot continue a text is refused."""
-    config = for_these_devices(config)
-    run = open_run(config, workdir)
+    config, run = open_run(config, workdir)
     codec = data.saved_codec(run.read)
     if (codec is None or codec.kind == 'text') and not hasattr(models.MODELS[config.model.name], 'extend'):
         able = [name for name, model in models.MODELS.items() if hasattr(model, 'extend')]
@@ -140,29 +139,29 @@ def _text(tokenizer, tokens, stop):
 def _check(config):
     """What writing a text does not do must not be asked for."""
     options = config.decode
-    if options.no_repeat and options.beam == 1:
-        raise FieldError('config.decode.no_repeat', options.no_repeat, 'is for a beam, and config.decode.beam=1 draws the '
-                         'text; write 0, or widen the beam')
-    if options.beam > 1:
+    if options.no_repeat_ngram_size and options.num_beams == 1:
+        raise FieldError('config.decode.no_repeat_ngram_size', options.no_repeat_ngram_size,
+                         'is for a beam, and config.decode.num_beams=1 draws the text; write 0, or widen the beam')
+    if options.num_beams > 1:
         configs.refuse_unread(config, ('temperature', 'top_k', 'top_p', 'min_p', 'seed'), 'is for a text that is drawn, and '
-                              f'config.decode.beam={options.beam} searches for it; set that to 1, or write')
-        configs.refuse_unread(config, ['stop'], f'is for a text that is drawn, and config.decode.beam={options.beam} searches for one '
+                              f'config.decode.num_beams={options.num_beams} searches for it; set that to 1, or write')
+        configs.refuse_unread(config, ['stop'], f'is for a text that is drawn, and config.decode.num_beams={options.num_beams} searches for one '
                               'of config.decode.max_new_tokens tokens; set that to 1, or write')
-        configs.refuse_unread(config, ('contrastive', 'draft'), 'is another way to write a text than '
-                              f'config.decode.beam={options.beam}; set that to 1, or write')
-    if options.contrastive:
-        configs.refuse_unread(config, ('temperature', 'top_p', 'min_p', 'seed', 'samples', 'draft'), 'is for a text that is '
-                              f'drawn, and config.decode.contrastive={options.contrastive} searches for one; set that to 0, or '
+        configs.refuse_unread(config, ('penalty_alpha', 'draft_model'), 'is another way to write a text than '
+                              f'config.decode.num_beams={options.num_beams}; set that to 1, or write')
+    if options.penalty_alpha:
+        configs.refuse_unread(config, ('temperature', 'top_p', 'min_p', 'seed', 'samples', 'draft_model'), 'is for a text that is '
+                              f'drawn, and config.decode.penalty_alpha={options.penalty_alpha} searches for one; set that to 0, or '
                               'write')
 
 
 def _load_draft(config, model, tokenizer):
     """The decoder of the run that drafts tokens for a model, on the devices of that."""
-    run = RunDirectory(config.decode.draft)
-    refuse = functools.partial(FieldError, 'config.decode.draft', config.decode.draft)
+    run = RunDirectory(config.decode.draft_model)
+    refuse = functools.partial(FieldError, 'config.decode.draft_model', config.decode.draft_model)
 
     def there(read):
-        """What read() returns; what it refuses is said of config.decode.draft."""
+        """What read() returns; what it refuses is said of config.decode.draft_model."""
         try:
             return read()
         except UserError as error:
@@ -180,19 +179,19 @@ def _load_draft(config, model, tokenizer):
             raise refuse('drafts are for Transformers with softmax attention, which can take back what they have read, and the '
                          f"model of {whose} cannot; write '', or choose another run")
     limit = max(1, draft.context_length // 2)
-    if config.decode.draft_tokens > limit:
-        raise FieldError('config.decode.draft_tokens', config.decode.draft_tokens, f'must be at most {limit}, half of what '
+    if config.decode.num_draft_tokens > limit:
+        raise FieldError('config.decode.num_draft_tokens', config.decode.num_draft_tokens, f'must be at most {limit}, half of what '
                          'the model that drafts can look at')
     return decode.make_decoder(*there(lambda: restored(run, theirs)))
 
 
 def _check_beam(options, prompt_length, context):
     """Refuses more texts than a beam is wide, and longer ones than the model can look at: a beam moves no window along."""
-    if options.samples > options.beam:
-        raise FieldError('config.decode.samples', options.samples, f'a beam finds config.decode.beam={options.beam} texts; '
+    if options.samples > options.num_beams:
+        raise FieldError('config.decode.samples', options.samples, f'a beam finds config.decode.num_beams={options.num_beams} texts; '
                          'ask for fewer, or widen it')
     length = prompt_length + options.max_new_tokens
     if context is not None and length > context:
         raise FieldError('config.decode.max_new_tokens', options.max_new_tokens, 'a beam looks at all of its text, '
                          f'{length} tokens with the prompt, and the model can look at {context}; ask for fewer, or set '
-                         'config.decode.beam=1')
+                         'config.decode.num_beams=1')

@@ -15,8 +15,9 @@ from seqjax import models
 from seqjax.analysis.cost import complexity, scaling
 from seqjax.analysis.cost.complexity_plots import plot_costs
 from seqjax.analysis.cost.depth import sequential_depth
+from seqjax.analysis.tables import columns
 from seqjax.errors import UserError
-from seqjax.modes.mode import Mode, one_process
+from seqjax.modes.command.mode import Mode, one_process
 from seqjax.runs import files
 from seqjax.runs.directory import RunDirectory
 from seqjax.train.experiment import build, make_task
@@ -82,7 +83,7 @@ def _layer_table(measured):
     head = ['layer', 'the table', *scaling.METRICS, 'layers between first and last step, n = ' + ', '.join(map(str, PATHS))]
     rows = [[name, facts['table']['complexity'], *(_power(facts, metric) for metric in scaling.METRICS),
              ', '.join(f'{path["layers"]:,}' for path in facts['path'])] for name, facts in measured.items()]
-    return _aligned([head, *rows])
+    return '\n'.join(columns([head, *rows]))
 
 
 # ---------------------------------------------------------------------------------------------------------- models
@@ -117,11 +118,11 @@ def _case(config, parts, n, d):
         parameters = make_parameters(config, task, one)
     except (UserError, ValueError) as error:
         raise UserError(f'--mode=cost: measures rows of {n} steps and a width of {d} too, and that cannot be: {error}') from None
-    state = jax.eval_shape(lambda: create_state(task, parts.optimizer, jax.random.key(0), one, ema=config.optimizer.ema > 0,
-                                                carried_rows=config.data.batch_size if config.data.get('carry') else 0,
+    state = jax.eval_shape(lambda: create_state(task, parts.optimizer, jax.random.key(0), one, ema=config.optimizer.ema_decay > 0,
+                                                carried_rows=config.data.batch_size if config.data.get('stateful') else 0,
                                                 parameters=parameters))
-    step = make_train_step(task, parts.optimizer, parts.schedule, seed=config.seed, ema=config.optimizer.ema,
-                           accumulate=config.train.accumulate, frozen=parameters.frozen, merge=parameters.merge)
+    step = make_train_step(task, parts.optimizer, parts.schedule, seed=config.seed, ema=config.optimizer.ema_decay,
+                           accumulate=config.train.gradient_accumulation_steps, frozen=parameters.frozen, merge=parameters.merge)
     return scaling.Case(dict(n=n, d=d), step, (state, batch))
 
 
@@ -148,7 +149,7 @@ def _model_table(name, facts):
                                                      for metric in scaling.METRICS)] for point in facts['points']]
     last = ['grows', 'as', *(_power(facts, metric) for metric in scaling.METRICS)]
     left_out = any(point['seconds'] is None for point in facts['points'])
-    return (f'{name}, a training step\n' + _aligned([['n', 'd', *scaling.METRICS], *rows, last])
+    return (f'{name}, a training step\n' + '\n'.join(columns([['n', 'd', *scaling.METRICS], *rows, last]))
             + left_out * '\n-: more operations than config.cost.largest, so neither compiled nor run')
 
 
@@ -178,11 +179,6 @@ def _power(facts, metric):
     return ' '.join(([] if metric == 'seconds' else [f'{law["coefficient"]:.3g}']) + powers) or '1'
 
 
-def _aligned(rows):
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return '\n'.join('  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
-
-
 def _run(request):
     table, written = measure_cost(request.variants or {request.config.model.name: request.config}, request.workdir)
     print(table)
@@ -190,4 +186,4 @@ def _run(request):
 
 
 MODE = Mode(_run, 'Measure what longer rows and wider layers cost.', reads=(
-    'cost', 'seed', 'data', 'model', 'train.accumulate', 'optimizer', 'lora', 'parallel'))
+    'cost', 'seed', 'data', 'model', 'train.gradient_accumulation_steps', 'optimizer', 'lora', 'parallel'))

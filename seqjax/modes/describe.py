@@ -16,12 +16,11 @@ from seqjax import parallel
 from seqjax.analysis.cost.flops import matmul_flops
 from seqjax.analysis.cost.model_size import Description, Parameter, local_bytes, saved_bytes
 from seqjax.errors import FieldError, UserError
-from seqjax.modes import experiment_files
-from seqjax.modes.mode import Mode
+from seqjax.modes.command import experiment_files
+from seqjax.modes.command.mode import Mode
 from seqjax.params import freezing
 from seqjax.runs.directory import RunDirectory
 from seqjax.runs.origins import open_origin
-from seqjax.runs.restore import placed
 from seqjax.runs.transfer import as_begun, find_origin, with_model_of
 from seqjax.train.experiment import check_batch, load_data, make_task, optimizer_of
 from seqjax.train.parameters import make_parameters
@@ -55,45 +54,57 @@ def describe_experiment(config, run=None):
     task = make_task(config, for_model=rows.for_model, for_task=rows.for_task, sample=rows.sample['inputs'])
     parameters = make_parameters(config, task, rows.sample)
     tokens = _tokens(task, rows.batch)
-    notes = [f'{strategy}; a micro-batch has {len(rows.batch["targets"]):,} rows, {tokens:,} tokens']
+    rows_of = f'{len(rows.batch["targets"]):,} {"images" if _of_images(rows.batch) else f"rows, {tokens:,} tokens"}'
+    notes = [f'{strategy}; a micro-batch has {rows_of}']
     forward, training, activations = _costs(config, task, parameters, rows, notes)
     memory = _memory(config, task, parameters, strategy)
-    fuller = max(1, config.data.get('batch_tokens', 0) / config.train.accumulate / tokens)  # batches of shorter pairs have more tokens
+    micro_tokens = config.data.get('batch_tokens', 0) / config.train.gradient_accumulation_steps
+    fuller = max(1, micro_tokens / tokens)  # batches of shorter pairs have more tokens
     memory['activations, at most'] = fuller * activations / (mesh.shape['data'] * mesh.shape['fsdp'])
     return Description(_parameters(parameters, strategy), forward and forward / tokens, training and training / tokens,
-                       memory, notes)
+                       memory, notes, 'image' if _of_images(rows.batch) else 'token')
 
 
 def _from_data(config, run):
     origin = find_origin(config, run) if run else open_origin(config.init_from) if config.init_from else None
-    described, _ = with_model_of(origin, as_begun(config, run) if run else config)
-    config = described.copy_and_resolve_references()
-    if config.data.get('batching', 'pack') != 'pack':
-        config.data.batching = 'pad'  # every row as long as the longest, which needs the most memory
+    config, _ = with_model_of(origin, as_begun(config, run) if run else config)
     dataset = configs.with_prefix('config', lambda: load_data(config, run or _NoRun(), origin))
-    batch = dataset.training_batches(batch_size=config.data.batch_size, seed=config.seed)[0]
-    micro = lambda x: jax.ShapeDtypeStruct((len(x) // config.train.accumulate, *x.shape[1:]), x.dtype)
-    return described, Rows(dataset.for_model(), dataset.for_task(), dataset.sample(),
-                           jax.tree.map(micro, jax.eval_shape(lambda: batch)))
+    if getattr(dataset, 'batching', 'pack') != 'pack':
+        dataset = dataclasses.replace(dataset, batching='pad')  # every row as long as the longest, which needs the most memory
+    sample, rows = dataset.sample(), config.data.batch_size // config.train.gradient_accumulation_steps
+    micro = lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype)
+    if _of_images(sample):  # all have one shape, and a thousand of them need not be read to know it
+        batch = sample
+    else:
+        batch = dataset.training_batches(batch_size=config.data.batch_size, seed=config.seed)[0]
+        micro = lambda x: jax.ShapeDtypeStruct((len(x) // config.train.gradient_accumulation_steps, *x.shape[1:]), x.dtype)
+    return config, Rows(dataset.for_model(), dataset.for_task(), sample, jax.tree.map(micro, jax.eval_shape(lambda: batch)))
 
 
 def _assumed(config):
     """Full rows of tokens, as many as the config says there are, for the task it names; two classes where there are any."""
     task, V, classes = configs.task_of(config), config.vocabulary, ('0', '1')
     T = config.data.get('sequence_length') or config.data.get('max_length') or ASSUMED
-    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.get('shared') or task.data == 'spans', context_length=T,
+    for_model = dict(vocabulary=V, target_vocabulary=V, shared=config.data.get('shared_vocabulary') or task.data == 'spans', context_length=T,
                      **task.head(classes))
     spec, rows = functools.partial(task.batch_spec, config.data), config.data.batch_size
     if config.data.get('batch_tokens'):
         rows *= max(1, config.data.batch_tokens // (_tokens(task, spec(1, T)) * rows))
     sample = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), spec(1, SHORT))
-    return Rows(for_model, dict(classes=classes), sample, spec(rows // config.train.accumulate, T))
+    return Rows(for_model, dict(classes=classes), sample, spec(rows // config.train.gradient_accumulation_steps, T))
 
 
 def _tokens(task, batch):
-    """Positions of a batch, padding included; of pairs those of both sides."""
+    """Positions of a batch, padding included; of pairs those of both sides; images, where they are some."""
+    if _of_images(batch):
+        return len(batch['targets'])
     B, T = jax.tree.leaves(batch['inputs'])[0].shape[:2]
     return B * T + (batch['targets'].size if task.decodes else 0)
+
+
+def _of_images(batch):
+    """Whether a batch has an image a row, [B, H, W, C], and one target for each."""
+    return getattr(batch['inputs'], 'ndim', 0) == 4 and batch['targets'].ndim == 1
 
 
 class _NoRun:
@@ -108,7 +119,7 @@ class _NoRun:
 # ------------------------------------------------------------------------------------------------ what the tables say
 
 def _parameters(parameters, strategy):
-    target = traverse_util.flatten_dict(placed(parameters.abstract, parameters.boxed, strategy), sep='/')
+    target = traverse_util.flatten_dict(strategy.placed(parameters.abstract, parameters.boxed), sep='/')
     names = {path: box.names if isinstance(box, linen.LogicallyPartitioned) else (None,) * box.ndim
              for path, box in traverse_util.flatten_dict(parameters.boxed, sep='/').items()}
     return [Parameter(path, x.shape, str(x.dtype), names[path], x.sharding.shard_shape(x.shape), parameters.is_trained(path))
@@ -120,8 +131,10 @@ def _memory(config, task, parameters, strategy):
     trained, _ = freezing.split(parameters.abstract, parameters.frozen)
     _, optimizer = configs.with_prefix('config.optimizer', lambda: optimizer_of(config, task.model.width))
     state = dict(parameters=parameters.abstract, gradients=trained, optimizer=jax.eval_shape(optimizer.init, trained),
-                 **(dict(average=parameters.abstract) if config.optimizer.ema else {}))
-    on_devices = placed(state, parameters.boxed, strategy)
+                 **(dict(average=parameters.abstract) if config.optimizer.ema_decay else {}))
+    statistics, kept = jax.eval_shape(functools.partial(_held, task, parameters.merge), parameters.abstract, parameters.batch_stats)
+    state |= {what: held for what, held in {'statistics': statistics, 'state of the task': kept}.items() if held is not None}
+    on_devices = strategy.placed(state, parameters.boxed)
     return {what: local_bytes(on_devices[what]) for what in state}
 
 
@@ -129,9 +142,14 @@ def _costs(config, task, parameters, rows, notes):
     """(operations of the forward pass, and of both, or None; bytes of activations) of a micro-batch on all devices."""
     task, parameters = _in_a_loop(config, task, rows) or (task, parameters)
     trained, frozen = freezing.split(parameters.abstract, parameters.frozen)
-    asked = task.at(jnp.int32(0))
-    loss = lambda trained, frozen, batch, key=None: asked(parameters.merge(freezing.join(trained, frozen)), batch, key).loss
-    arguments = trained, frozen, rows.batch, jax.eval_shape(lambda: jax.random.key(0))
+    held = jax.eval_shape(functools.partial(_held, task, parameters.merge), parameters.abstract, parameters.batch_stats)
+
+    def loss(trained, frozen, held, batch, key=None):
+        asked = task.at(jnp.int32(0)).holding(*held)
+        keys = None if key is None else jax.random.split(key, jax.tree.leaves(batch)[0].shape[0])
+        return asked(parameters.merge(freezing.join(trained, frozen)), asked.prepare(batch, keys), key).loss
+
+    arguments = trained, frozen, held, rows.batch, jax.eval_shape(lambda: jax.random.key(0))
     activations = saved_bytes(loss, *arguments)
     try:
         return matmul_flops(loss, *arguments[:-1]), matmul_flops(jax.grad(loss), *arguments), activations
@@ -140,12 +158,17 @@ def _costs(config, task, parameters, rows, notes):
         return None, None, activations
 
 
+def _held(task, merge, params, batch_stats):
+    """(running statistics, state of the task) before the first step."""
+    return batch_stats, task.holding(batch_stats).initial_state(merge(params))
+
+
 def _in_a_loop(config, task, rows):
     """(task, parameters) of the same network with its layers in a loop; None where it has none, or they cannot be."""
-    if getattr(task.model, 'scan', True) or task.model.depth <= DEEP:
+    if getattr(task.model, 'scan_layers', True) or task.model.depth <= DEEP:
         return None
     try:
-        task = dataclasses.replace(task, model=task.model.clone(scan=True))
+        task = dataclasses.replace(task, model=task.model.clone(scan_layers=True))
         return task, make_parameters(config, task, rows.sample)
     except FieldError:  # patterns that name single layers
         return None
@@ -158,4 +181,4 @@ def _run(request):
 
 
 MODE = Mode(_run, 'Count parameters, FLOPs and memory without a device or a run.', needs_workdir=False, reads=(
-    'vocabulary', 'parameters', 'data', 'model', 'train.accumulate', 'optimizer', 'lora', 'parallel'))
+    'vocabulary', 'parameters', 'data', 'model', 'train.gradient_accumulation_steps', 'optimizer', 'lora', 'parallel'))

@@ -10,9 +10,9 @@ import jax
 from seqjax import config as configs
 from seqjax.analysis.recurrent.layers import recurrent_layers
 from seqjax.errors import UserError
-from seqjax.modes.mode import CHECKPOINT, Mode, one_process
+from seqjax.modes.command.mode import CHECKPOINT, Mode, one_process
 from seqjax.runs.directory import jsonable
-from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
+from seqjax.runs.restore import find_checkpoint, open_run, restore_model
 from seqjax.train.decode_eval import on_one_device
 from seqjax.train.evaluation import draw, evaluate_state, place_of, summarise
 from seqjax.train.experiment import build
@@ -20,8 +20,8 @@ from seqjax.train.progress import ProgressBar
 
 _OTHER_ROWS = ('source', 'held_out', 'held_out_rows', 'format', 'input_column', 'target_column', 'split_column', 'label_file',
                'mask_file', 'split_seed', 'on_error')
-_EVALUATE_ON_OTHER_DATA = tuple(f'data.{field}' for field in (*_OTHER_ROWS, 'directory', 'batch_size', 'carry', 'batching',
-                                                              'shapes'))
+_EVALUATE_ON_OTHER_DATA = tuple(f'data.{field}' for field in (*_OTHER_ROWS, 'directory', 'batch_size', 'stateful', 'batching',
+                                                              'num_buckets'))
 
 
 def evaluate(config, workdir, checkpoint='latest'):
@@ -30,8 +30,7 @@ def evaluate(config, workdir, checkpoint='latest'):
     All pairs of a translation are decoded, whatever config.train.decode_rows says. Pictures, texts and scores of the run's own
     rows are written, see `place_of`; of other rows nothing is.
     """
-    config = for_these_devices(config)
-    run = open_run(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
+    config, run = open_run(config, workdir, may_differ=_EVALUATE_ON_OTHER_DATA)
     parts = build(config, run)
     step, checkpoints = find_checkpoint(run, checkpoint)
     state = checkpoints.restore(step, parts.target.replace(carry=None), part=True)  # evaluation carries a state of its own
@@ -47,7 +46,7 @@ def evaluate(config, workdir, checkpoint='latest'):
         every_pair = dataclasses.replace(parts.decoded, rows=0)
         with ProgressBar('decode', every_pair.count(name)) as bar:
             bar.update(0, 'compiling')
-            written = every_pair.measure(parts.task.model, on_one_device(parts, state), name, bar.add)
+            written = every_pair.measure(*on_one_device(parts, state), name, bar.add)
         found |= written.numbers
         files += written.keep(place, step) if place else []
     if files:
@@ -66,8 +65,7 @@ def open_recurrent(mode, config, workdir, checkpoint='latest'):
     """
     one_process(mode)
     configs.refuse_quantised(config, f'--mode={mode} looks into')
-    config = for_these_devices(config)
-    run = open_run(config, workdir)
+    config, run = open_run(config, workdir)
     parts = build(config, run)
     if not jax.eval_shape(functools.partial(recurrent_layers, parts.task), parts.parameters.plain, parts.dataset.sample()):
         raise UserError(f'--mode={mode}: {config.model.name!r} has no recurrent layer to look into; choose the --workdir of '
@@ -81,4 +79,4 @@ def _run(request):
 
 
 MODE = Mode(_run, 'Evaluate a checkpoint on the held-out split, or on another source.', (CHECKPOINT,),
-            reads=('data', 'train.eval_batches', 'train.accumulate', 'decode', 'quantise', 'parallel'))
+            reads=('data', 'train.eval_batches', 'train.gradient_accumulation_steps', 'decode', 'quantise', 'parallel'))

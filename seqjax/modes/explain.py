@@ -26,7 +26,7 @@ def explain_row(decoder, encoding, row, method, limits, directory, number, prefi
     if not len(answer):
         return
     beam_tree_svg(trace, 0, lambda token: encoding.target_words([token])[0], directory / f'{number:03d}_beam.svg', answer)
-    weights = jax.device_get(_looked(decoder, inputs, lengths, found.tokens[:, 0]))
+    weights = jax.device_get(looked(decoder, inputs, lengths, found.tokens[:, 0]))
     if weights is not None:
         plot_alignment(weights[0, :len(answer), :len(row)], encoding.source_words(row), encoding.target_words(answer),
                        directory / f'{number:03d}_alignment.png')
@@ -38,9 +38,9 @@ def pictures(directory):
 
 
 @jax.jit
-def _looked(decoder, inputs, lengths, tokens):
+def looked(decoder, inputs, lengths, tokens):
     """[B, T, S]: the mean of the models' attention weights while they wrote tokens [B, T]; None: none has attention."""
     members = getattr(decoder, 'members', (decoder,))
-    looked = [one.model.apply({'params': one.params}, inputs, lengths, tokens, method='align') for one in members]
+    looked = [one.align(inputs, lengths, tokens) for one in members]
     looked = [weights for weights in looked if weights is not None]
     return sum(looked) / len(looked) if looked else None

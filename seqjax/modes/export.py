@@ -16,22 +16,25 @@ import shutil
 import sys
 from typing import Any
 
-from flax import linen
+from flax import linen, traverse_util
 import jax
 from jax import export
 import jax.numpy as jnp
+import numpy as np
 import safetensors.numpy
 
 import seqjax
 from seqjax import config as configs
-from seqjax import nn, ops, tasks
+from seqjax import models, nn, ops, tasks
 from seqjax.data.text.codecs import FILES, saved_codec
 from seqjax.errors import FieldError, UserError
 from seqjax.interop.exported import FORMAT, PARAMETERS, PROGRAM, SIGNATURE, check_flatbuffers, read_exported
 from seqjax.runs.restore import find_checkpoint, load_model, open_run
-from seqjax.modes.mode import CHECKPOINT, Mode, one_process
+from seqjax.runs.saved_model import saved_model
+from seqjax.modes.command.mode import CHECKPOINT, Mode, one_process
 from seqjax.ops.attention.plain import plain
 from seqjax.params import paths
+from seqjax.tasks import Input
 from seqjax.runs import files
 from seqjax.train.sweeps import finished
 
@@ -50,14 +53,16 @@ def export_run(config, workdir, checkpoint='latest', report=lambda text: print(t
     if config.quantise.weights == 'float8':
         raise FieldError('config.quantise.weights', 'float8', "numpy's reader of safetensors knows no such numbers; write 'int8'")
     check_flatbuffers()
-    run = open_run(config, workdir)
+    config, run = open_run(config, workdir)
     how = _codec(run)
     step, _ = find_checkpoint(run, checkpoint)
     if run.read('average.json') is None and finished(run.saved_config(), run.path) is None:
         raise UserError(f'--workdir={run.path}: the run is not finished; the command that started it goes on with it')
     model, params = load_model(run.path, str(step), **config.quantise)
     task = tasks.build(configs.task_name(config), model, **(how.for_task() if hasattr(how, 'classes') else {}))
-    call = make_call(config, task, how)
+    call = make_image_call(task, _image(run)) if _reads_numbers(how) else make_call(config, task, how)
+    if isinstance(model, models.WithStatistics):
+        params = traverse_util.unflatten_dict({**paths.by_path(params), **paths.by_path(model.batch_stats)}, sep='/')
     program = lower(call, params, report)
     signature = dict(
         format=FORMAT, task=configs.task_name(config), model=config.model.name, step=step,
@@ -76,10 +81,22 @@ def _codec(run):
     if found is None:
         raise UserError(f'--mode=export: {run.path} was not trained on text, and only what reads text is exported; use tasks '
                         'and models as a library')
-    if hasattr(found, 'classes') and found.tokenizer is None:
-        raise UserError(f'--mode=export: {run.path} reads clips of frames, and only what reads text is exported; use tasks and '
-                        'models as a library')
+    learned = configs.task_of(run.saved_config())
+    if _reads_numbers(found) and not (learned.answer and _image(run)):
+        raise UserError(f'--mode=export: {run.path} reads clips of frames, and only what reads text or images is exported; use '
+                        'tasks and models as a library')
     return found
+
+
+def _reads_numbers(codec):
+    """Whether inputs are images or frames, and no text."""
+    return hasattr(codec, 'classes') and codec.tokenizer is None
+
+
+def _image(run):
+    """(H, W, C) of the images of 8 bits that a run reads; None where it reads something else."""
+    inputs = saved_model(run).given[0][0]
+    return inputs.shape[1:] if getattr(inputs, 'dtype', None) == np.uint8 and len(inputs.shape) == 4 else None
 
 
 # --------------------------------------------------------------------------------------------------------------- The call
@@ -112,6 +129,23 @@ def make_call(config, task, how=None):
     T = _steps(config, task)
     longest = {'T': task.model.context_length} if T == 'T' and getattr(task.model, 'context_length', None) else {}
     return Call(*task.exported(T, how, config.data), longest)
+
+
+def make_image_call(task, shape):
+    """The same of a task on images of this shape: pixels as the files have them, normalised within. Running statistics are among
+    the parameters, by their paths."""
+    statistics = paths.by_path(task.model.batch_stats) if isinstance(task.model, models.WithStatistics) else {}
+
+    def forward(params, images):
+        held = task
+        if statistics:
+            flat = paths.by_path(params)
+            part = lambda wanted: {path: x for path, x in flat.items() if (path in statistics) == wanted}
+            stored, params = (traverse_util.unflatten_dict(part(wanted), sep='/') for wanted in (True, False))
+            held = dataclasses.replace(task, model=models.WithStatistics(task.model.module, stored))
+        return held.answers(params, held.prepare(dict(inputs=images.astype(jnp.uint8))))
+
+    return Call(forward, dict(images=Input(('B', *shape), 255)), {})
 
 
 def _steps(config, task):

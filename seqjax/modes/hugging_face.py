@@ -6,7 +6,7 @@ from seqjax import config as configs
 from seqjax import interop
 from seqjax.errors import UserError
 from seqjax.runs.restore import load_model, open_run
-from seqjax.modes.mode import CHECKPOINT, Mode
+from seqjax.modes.command.mode import CHECKPOINT, Mode
 
 
 def write_hugging_face(config, workdir, checkpoint='latest', report=print):
@@ -16,7 +16,7 @@ def write_hugging_face(config, workdir, checkpoint='latest', report=print):
     in a line.
     """
     configs.refuse_quantised(config, '--mode=hugging_face writes')
-    run = open_run(config, workdir)
+    _, run = open_run(config, workdir)
     path = run.path / 'hugging_face'
     model, params = load_model(workdir, checkpoint)
     interop.to_hf(model, path, {'params': jax.device_get(params)})

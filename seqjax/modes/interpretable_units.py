@@ -14,7 +14,7 @@ from seqjax.analysis.recurrent import interpretable_cells as analysis
 from seqjax.analysis.recurrent.layers import recurrent_layers
 from seqjax.errors import UserError
 from seqjax.modes.eval import open_recurrent
-from seqjax.modes.mode import CHECKPOINT, Mode
+from seqjax.modes.command.mode import CHECKPOINT, Mode
 
 TOKENS, SHOWN = 20_000, 2_000  # how much held-out text is read, and how much of it is on the page
 PICTURED = 500                 # how much is in the picture, about: where the features change most

@@ -8,12 +8,14 @@ import numpy as np
 from seqjax import config as configs
 from seqjax import decode, tasks
 from seqjax.data.batches import ragged
+from seqjax.data.images.lazy import threaded
 from seqjax.data.readers.files import read_sentences
 from seqjax.errors import UserError
-from seqjax.runs.restore import for_these_devices, open_run, restored
-from seqjax.modes.input_warnings import Noticed
-from seqjax.modes.lines import answered, open_input, print_objects
-from seqjax.modes.mode import CHECKPOINT, INPUT, Mode, one_process
+from seqjax.runs.restore import open_run, restored
+from seqjax.modes.command.image_paths import ImagePaths, image_paths
+from seqjax.modes.command.input_warnings import Noticed
+from seqjax.modes.command.lines import answered, open_input, print_objects
+from seqjax.modes.command.mode import CHECKPOINT, INPUT, Mode, one_process
 
 
 
@@ -25,32 +27,40 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
         tagging          tokens, labels, and the probability of each label
         masked_lm        text, with the likeliest token for every '<mask>', and tokens, [[token, p], ...] of the likeliest
 
+    A run over images is given their paths instead of lines, and one over frames a list of JSON a line, [[0.1, 2.0], [0.3, 1.9]].
+
     A run over two texts a row reads them with a TAB between them. A line with nothing in it, or without a TAB where there must
     be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time. At the end it is said what
     was unusual about them, and in which.
     """
     one_process('predict')
-    config = for_these_devices(config)
-    run = open_run(config, workdir)
+    config, run = open_run(config, workdir)
     encoding = run.codec('labelled')
-    if encoding.tokenizer is None:
+    if encoding.tokenizer is None and not encoding.shape and not encoding.features:
         raise UserError(f'--workdir={run.path}: the run labels clips of frames, which are no lines of text; '
                         'use --mode=eval, or tasks and models as a library')
+    if isinstance(lines, ImagePaths) and not encoding.shape:
+        what = 'frames' if encoding.features else 'texts'
+        raise UserError(f'--input={lines.name}: has images, and the run labels {what}; give it a file of lines')
     learned = configs.task_of(config)
     if not learned.answer:
         raise UserError(f'--mode=predict: {configs.task_name(config)!r} predicts nothing about single sequences; use --mode=eval')
     model, params = restored(run, config, checkpoint)
     task = tasks.build(configs.task_name(config), model, **{**encoding.for_task(), **learned.settings(config.train)})
-    label, noticed = functools.partial(jax.jit(task.predict), params), Noticed(encoding.marks.unknown)
+    predict = jax.jit(lambda params, batch: task.predict(params, task.prepare(batch)))
+    noun = 'image' if encoding.shape else 'line'
+    label, noticed = functools.partial(predict, params), Noticed(encoding.marks.unknown, noun)
 
     def answer(piece, done, bar):
+        if encoding.shape:
+            return _predict_images(task, piece, done, noticed, encoding, label, config.data.batch_size)
         sequences = [task.parse(line, encoding) for line in piece]
         rows = [task.row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
         for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
             _look(noticed, number, line, row, reason)
         return _predict_lines(task, piece, sequences, rows, encoding, label, config.data.batch_size)
 
-    yield from answered('predict', lines, noticed, answer)
+    yield from answered('predict', lines, noticed, answer, unit=noun)
 
 
 def _look(noticed, number, line, row, reason):
@@ -59,7 +69,8 @@ def _look(noticed, number, line, row, reason):
         noticed.note(number, f'without an answer ({reason})')
         return noticed.look(number, line)
     inputs = row['inputs']
-    noticed.look(number, line, inputs['words'] if isinstance(inputs, dict) else inputs)
+    tokens = [inputs['words'] if isinstance(inputs, dict) else inputs]
+    noticed.look(number, line, *(tokens if tokens[0].dtype == np.int32 else []))
 
 
 def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
@@ -76,7 +87,29 @@ def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
     return answers
 
 
+def _predict_images(task, paths, done, noticed, encoding, label, batch_size):
+    """The answers to images, decoded in threads, a batch at a time: more of them may not fit."""
+    for begin in range(0, len(paths), batch_size):
+        some = paths[begin:begin + batch_size]
+        images = threaded(lambda path: task.parse(path, encoding), some)
+        rows = [task.row(image, encoding)['inputs'] for image, reason in images if reason is None]
+        outputs = iter(())
+        if rows:
+            filled = np.stack([*rows, *[np.zeros_like(rows[0])] * (batch_size - len(rows))])
+            made = jax.device_get(label(dict(inputs=filled)))
+            outputs = iter([{name: value[number] for name, value in made.items()} for number in range(len(rows))])
+        for number, (path, (image, reason)) in enumerate(zip(some, images), done + begin + 1):
+            if reason is None:
+                yield task.render(path, image, dict(inputs=encoding.inputs(image)), next(outputs), encoding)
+            else:
+                noticed.note(number, f'without an answer ({reason})')
+                yield {'input': path, task.answer: None, 'reason': reason}
+
+
 def _run(request):
+    paths = image_paths(request.flags.input)
+    if paths is not None:
+        return print_objects(predict_lines(request.config, request.workdir, paths, request.flags.checkpoint))
     with open_input(request) as lines:
         sentences = read_sentences(request.flags.input, request.config.data)
         if sentences and not configs.task_of(request.config).per_step:
@@ -85,5 +118,5 @@ def _run(request):
         print_objects(predict_lines(request.config, request.workdir, sentences or lines, request.flags.checkpoint))
 
 
-MODE = Mode(_run, 'Label every line of --input, or fill in its masked tokens.', (CHECKPOINT, INPUT),
+MODE = Mode(_run, 'Label every line of --input, or every image of it, or fill in masked tokens.', (CHECKPOINT, INPUT),
             reads=('data.batch_size', 'quantise', 'parallel'))

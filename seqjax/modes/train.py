@@ -8,7 +8,7 @@ import jax
 
 from seqjax import analysis, train
 from seqjax.errors import UserError
-from seqjax.modes.mode import Mode
+from seqjax.modes.command.mode import Mode
 
 
 def _run(request):
@@ -16,8 +16,8 @@ def _run(request):
     if config.cost.layers:
         raise UserError(f'config.cost.layers={config.cost.layers!r}: is about layers and trains nothing; add --mode=cost')
     try:
-        result = train.sweep(request.variants, workdir) if request.variants else train.train(
-            train.prepare(config, workdir, _say, typed=tuple(request.changes)))
+        result = (train.sweep(request.variants, workdir) if request.variants else
+                  train.train(config, workdir, typed=tuple(request.changes)))
     except train.Interrupted as interrupted:
         print(interrupted, file=sys.stderr)
         sys.exit(interrupted.exit_code)
@@ -29,11 +29,6 @@ def _run(request):
     else:
         print(json.dumps(result, indent=2))
         print(f'run directory: {workdir} (loss curve: {pathlib.Path(workdir) / "loss.png"})')
-
-
-def _say(text):
-    if jax.process_index() == 0:
-        print(text, file=sys.stderr)
 
 
 MODE = Mode(_run, 'Train, from the newest checkpoint of --workdir on.', reads=(

@@ -12,11 +12,11 @@ from seqjax.data.batches import ragged
 from seqjax.data.readers.examples import Example
 from seqjax.data.text.tokenizers import BPETokenizer
 from seqjax.errors import FieldError, UserError, with_prefix
-from seqjax.runs.restore import find_checkpoint, for_these_devices, open_run, restore_model
+from seqjax.runs.restore import find_checkpoint, open_run, restore_model
 from seqjax.modes.explain import explain_row, pictures
-from seqjax.modes.input_warnings import Noticed
-from seqjax.modes.lines import answered, open_input, print_objects
-from seqjax.modes.mode import CHECKPOINT, INPUT, Mode, one_process
+from seqjax.modes.command.input_warnings import Noticed
+from seqjax.modes.command.lines import answered, open_input, print_objects
+from seqjax.modes.command.mode import CHECKPOINT, INPUT, Mode, one_process
 from seqjax.runs.directory import RunDirectory
 from seqjax.special_tokens import END
 
@@ -31,9 +31,9 @@ def translate_lines(config, workdir, lines, checkpoint='latest', *, ensemble=(),
     config.data.max_length, or than 255 where that is 0, is translated in pieces, cut between words, and has one answer; an
     empty line has an empty one. At the end it is said what was unusual about the lines, and in which of them.
     """
-    _check(config, explain)
+    check_decoding(config, explain)
     run, encoding, first = open_translator('generate', config, workdir, checkpoint)
-    prefix = _prefix(config.decode, encoding)
+    prefix = prefix_of(config.decode, encoding)
     members = [first, *(_same_words(encoding, config.quantise, path, checkpoint) for path in ensemble)]
     models, params = zip(*(restore() for restore in members))  # only now: a run that cannot take part is refused before
     decoder, method, limits = decode.make_decoder(models, params), configs.method(config), configs.limits(config)
@@ -78,12 +78,11 @@ def score_lines(config, workdir, lines, checkpoint='latest'):
     yield from answered('score', lines, noticed, answer)
 
 
-def open_translator(mode, config, workdir, checkpoint='latest'):
-    """(run, encoding, restore) of a run that has learned to translate; restore() -> (model, parameters)."""
+def open_translator(mode, config, workdir, checkpoint='latest', *, kind='pairs'):
+    """(run, encoding, restore) of a run that has learned to translate, or from another kind of codec; restore() -> (model, parameters)."""
     one_process(mode)
-    config = for_these_devices(config)
-    run = open_run(config, workdir)
-    encoding = run.codec('pairs')
+    config, run = open_run(config, workdir)
+    encoding = run.codec(kind)
     if run.loaded:
         return run, encoding, lambda: run.loaded
     return run, encoding, functools.partial(restore_model, run, config, *find_checkpoint(run, checkpoint))
@@ -105,7 +104,7 @@ def _same_words(encoding, quantise, path, checkpoint):
     return restore
 
 
-def _check(config, explain):
+def check_decoding(config, explain):
     """What translating does not do must not be asked for."""
     options = config.decode
     if not options.sample:
@@ -118,7 +117,7 @@ def _check(config, explain):
         raise UserError('--explain: shows what a beam thought of, and config.decode.exact=True has none; leave out one of them')
 
 
-def _prefix(options, encoding):
+def prefix_of(options, encoding):
     """The tokens that every answer begins with."""
     try:
         tokens = encoding.prefix(options.prefix)
@@ -214,9 +213,12 @@ def _score_pairs(pairs, encoding, score, batch_size):
 
 
 def _run_scores(request):
+    from seqjax.modes.caption import score_captions  # here, because it is built on this
+
+    score = score_captions if configs.task_of(request.config).of_images else score_lines
     with open_input(request) as lines:
-        print_objects(score_lines(request.config, request.workdir, lines, request.flags.checkpoint))
+        print_objects(score(request.config, request.workdir, lines, request.flags.checkpoint))
 
 
-SCORE = Mode(_run_scores, "Score every line 'source TAB target' of --input: the log-probability of the target.",
+SCORE = Mode(_run_scores, "Score every line 'source TAB target', or 'IMAGE TAB caption', of --input: the log-probability of the target.",
              (CHECKPOINT, INPUT), reads=('decode.batch_size', 'quantise', 'parallel'))

@@ -1,4 +1,4 @@
-"""The X-ray of a run: how far gradients reach back through its recurrent layers, and what they see."""
+"""The X-ray of a run: how far gradients reach back through its recurrent layers, and what they see; or through its depth."""
 
 import functools
 import json
@@ -13,8 +13,10 @@ from seqjax.analysis.recurrent import gradients as flows
 from seqjax.analysis.recurrent.loss_gradients import end_gradients
 from seqjax.analysis.recurrent.receptive_field import plot_receptive_fields, receptive_fields
 from seqjax.errors import UserError
+from seqjax.analysis.vision.depth_gradients import plot_depth_gradients
+from seqjax.modes.depth_xray import depth_xray_run, describe_depth, layers_of, saved_curve
 from seqjax.modes.eval import open_recurrent
-from seqjax.modes.mode import CHECKPOINT, Mode
+from seqjax.modes.command.mode import CHECKPOINT, Mode
 from seqjax.runs.directory import RunDirectory, read_metrics, runs_below
 
 ROWS = 8              # of the held-out batch; the Jacobians are taken for the first two of them
@@ -24,7 +26,9 @@ RECENT = 100          # steps of training whose gradient norms suggest the thres
 
 def xray_run(config, workdir, checkpoint='latest'):
     """Examines a checkpoint on held-out rows, writes workdir/xray/ and returns what xray.json holds."""
-    if config.data.get('spelling') or configs.task_of(config).decodes or config.data.get('batching') == 'pack':
+    if layers_of(config):
+        return depth_xray_run(config, workdir, checkpoint)
+    if config.data.get('characters_per_word') or configs.task_of(config).decodes or config.data.get('batching') == 'pack':
         raise UserError('--mode=xray: looks at rows that hold one sequence of tokens, and those of this run hold several or have '
                         'words beside their spelling; choose another --workdir')
     run, parts, step, params = open_recurrent('xray', config, workdir, checkpoint)
@@ -50,20 +54,28 @@ def xray_run(config, workdir, checkpoint='latest'):
 
 def xray_sweep(workdir, checkpoint='latest', seen=lambda name, summary: None):
     """X-rays every run below `workdir` and writes xray.png, their gradient norms in one picture. Returns {name: summary}."""
-    directory, summaries, curves = pathlib.Path(workdir), {}, {}
+    directory, summaries, curves, by_depth = pathlib.Path(workdir), {}, {}, {}
     for name in runs_below(directory):
         config = RunDirectory(directory / name).saved_config()
         summaries[name] = xray_run(config, directory / name, checkpoint)
         seen(name, summaries[name])
+        if layers_of(config):
+            by_depth[name] = saved_curve(RunDirectory(directory / name))
+            continue
         with np.load(directory / name / 'xray' / 'xray.npz') as arrays:
             top = list(summaries[name]['layers'])[-1]
             curves[name] = flows.mean_over_rows(arrays[f'{top}/norm'])
-    gradient_plots.plot_gradient_comparison(curves, directory / 'xray.png')
+    if curves:
+        gradient_plots.plot_gradient_comparison(curves, directory / 'xray.png')
+    if by_depth:
+        plot_depth_gradients(by_depth, directory / 'xray_by_depth.png')
     return summaries
 
 
 def describe_xray(summary):
     """The summary as lines for a reader."""
+    if 'log10_gradient' in summary:
+        return describe_depth(summary)
     lines = [f'step {summary["step"]}']
     for path, layer in summary['layers'].items():
         reach = f'1 % at lag {layer["horizon"]}' if layer['horizon'] is not None else f'over 1 % at all {layer["lags"]} lags'
@@ -134,8 +146,8 @@ def _run(request):
         raise UserError(f'--config.{change}: an X-ray of several runs uses the config of each; leave it out')
     xray_sweep(workdir, checkpoint,
                seen=lambda name, summary: print(f'== {name} ==\n{describe_xray(summary)}\n', flush=True))
-    print(f'gradient norms of all: {pathlib.Path(workdir) / "xray.png"}')
+    print(f'gradient norms of all: {", ".join(str(path) for path in sorted(pathlib.Path(workdir).glob("xray*.png")))}')
 
 
-MODE = Mode(_run, 'Measure how far gradients reach back through recurrent layers.', (CHECKPOINT,),
+MODE = Mode(_run, 'Measure how far gradients reach back through recurrent layers, or through the depth of a ResNet.', (CHECKPOINT,),
             reads=('data.batch_size', 'data.split', 'parallel'), takes_sweeps=True)

@@ -155,7 +155,7 @@ def test_several_processes_are_refused(run, monkeypatch):
 
 def test_evaluation_and_prediction_use_the_mean_of_the_running_averages(tmp_path):
     config = labelled_config(write_labelled(tmp_path / 'trees.jsonl', 'classification'), 'classification', 'conv',
-                             train=dict(eval_batches=1), optimizer=dict(ema=0.5))
+                             train=dict(eval_batches=1), optimizer=dict(ema_decay=0.5))
     run, rng = RunDirectory(tmp_path / 'run'), np.random.default_rng(0)
     parts = build(config, run)
     run.claim(config, parts.dataset)
@@ -190,7 +190,7 @@ def test_the_launcher_prints_what_was_averaged_and_where_it_is(run, launch, monk
     ('--mode=average', '--mode=average: give --last=N, the number of checkpoints to take the mean of'),
     ('--mode=eval --last=2', '--last=2: is for --mode=average; leave it out'),
     ('--last=2', '--last=2: is for --mode=average; leave it out'),
-    ('--mode=average --last=2 --checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|export|hugging_face; leave it out'),
+    ('--mode=average --last=2 --checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|probe|zero_shot|embed|export|hugging_face; leave it out'),
     ('--mode=average --last=two', '--last=two: must be a whole number'),
     ('--mode=average --last=1', '--last=1: a mean is that of at least 2 checkpoints'),
     ('--mode=average --last=2 --config.model.depth=2', 'holds another experiment, with config.model.depth=1 and not 2'),

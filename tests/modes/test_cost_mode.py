@@ -48,7 +48,7 @@ def few_sizes(monkeypatch):
     monkeypatch.setattr(cost, 'WIDTHS', (1, 2))
 
 
-FAMILIES = 'llama', 'mamba', 'rwkv', 'bert', 't5', 'reader', 'seq2seq', 'unshared'  # gpt and transformer are two of them with other fields
+FAMILIES = 'llama', 'mamba', 'rwkv', 'bert', 't5', 'reader', 'seq2seq'  # gpt and transformer are two of them with other fields
 
 
 @pytest.mark.parametrize('model', FAMILIES)
@@ -76,17 +76,17 @@ def test_at_its_own_size_it_is_the_training_step_of_the_run(folder, tmp_path, mo
 def test_what_is_measured_is_compiled_run_and_drawn(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(cost, 'LENGTHS', (0.5, 1))
     monkeypatch.setattr(cost, 'WIDTHS', (0.5, 1, 2))
-    config = config_of('per_step', folder)
+    config = config_of('recurrent', folder)
     config.cost.largest = 1e9
-    table, written = measure_cost({'per_step': config}, tmp_path)
-    facts = json.loads((tmp_path / 'cost.json').read_text())['measured']['per_step']
+    table, written = measure_cost({'recurrent': config}, tmp_path)
+    facts = json.loads((tmp_path / 'cost.json').read_text())['measured']['recurrent']
     assert set(facts['fits']) == set(scaling.METRICS)
     assert [point['n'] / 16 for point in scaling.along(facts['points'], 'n')] == [0.5, 1]
     assert [point['d'] / 16 for point in scaling.along(facts['points'], 'd')] == [0.5, 1, 2]
     for point in facts['points']:
         assert point['seconds'] > 0 and point['bytes'] > point['d'] ** 2
     lines = table.splitlines()
-    assert lines[0] == 'per_step, a training step' and lines[1].split() == ['n', 'd', *scaling.METRICS]
+    assert lines[0] == 'recurrent, a training step' and lines[1].split() == ['n', 'd', *scaling.METRICS]
     assert lines[-1].startswith('grows') and f'n^{facts["fits"]["operations"]["exponents"]["n"]:.2f}' in lines[-1]
     assert written == [tmp_path / 'cost.json', tmp_path / 'cost.png'] and all(path.is_file() for path in written)
 

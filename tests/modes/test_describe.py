@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from seqjax import train
-from seqjax.analysis.cost.model_size import Parameter, alike, columns, in_units, saved_bytes
+from seqjax.analysis.cost.model_size import Parameter, alike, saved_bytes
+from seqjax.analysis.tables import columns, in_units
 from seqjax.errors import FieldError
 from seqjax.modes.describe import describe_experiment
 from seqjax.runs import RunDirectory
@@ -92,8 +93,18 @@ def test_layers_in_a_loop_are_counted_as_layers_one_after_another(monkeypatch):
     assert with_loop.memory[name] == pytest.approx(without.memory[name], rel=0.15)
 
 
+def test_a_network_for_images_is_described_by_the_image():
+    """One image of 8 x 8 pixels in patches of 4 and [CLS]: 5 tokens."""
+    config = tiny_config('vit', data=dict(source='digits', batch_size=512), model=dict(heads=2, pooling='cls'), parallel=dict(data=8))
+    found, tokens, D = describe_experiment(config), 5, 16
+    matrices = tokens * 12 * D * D + 4 * 16 * D + 10 * D  # a block, four patches of 16 pixels, the head for 10 classes
+    assert found.forward == 2 * matrices + 2 * 2 * tokens * tokens * D
+    text = str(found)
+    assert 'an image' in text and 'a micro-batch has 512 images' in text and 'positions/table' in text
+
+
 @pytest.mark.parametrize('mesh, options', [
-    (dict(data=1, fsdp=8), dict(ema=0.9)), (dict(data=2, fsdp=2, tensor=2), dict(name='adafactor', freeze='embedding/*'))])
+    (dict(data=1, fsdp=8), dict(ema_decay=0.9)), (dict(data=2, fsdp=2, tensor=2), dict(name='adafactor', freeze='embedding/*'))])
 def test_memory_is_that_of_the_arrays_that_a_run_makes(mesh, options, tmp_path):
     config = tiny_config(data=dict(source=f'file:{write_text(tmp_path / "text.txt")}'), parallel=mesh, optimizer=options)
     parts = train.build(config, RunDirectory(tmp_path / 'run'))
@@ -121,7 +132,7 @@ def test_a_mesh_that_is_not_here_is_described():
     ('t5', 'span_corruption', dict()), ('recurrent', '', dict()), ('mamba', '', dict()), ('rwkv', '', dict()),
     ('reader', 'classification', dict(source='reviews')), ('reader', 'regression', dict(source='peptides'))])
 def test_every_family_is_described_without_data(model, task, options, monkeypatch):
-    marked = dict(marked=True) if model == 'bert' and task != 'masked_lm' else {}
+    marked = dict(special_tokens=True) if model == 'bert' and task != 'masked_lm' else {}
     config = tiny_config(model, task=task, vocabulary=V, data=dict(**options, **marked))
     monkeypatch.setattr('seqjax.data.load', lambda *_: pytest.fail('data was read'))
     found = describe_experiment(config)
@@ -131,14 +142,14 @@ def test_every_family_is_described_without_data(model, task, options, monkeypatc
 def test_assumed_rows_are_those_that_data_would_have(tmp_path):
     module, text = sys.modules[describe_experiment.__module__], f'file:{write_text(tmp_path / "text.txt")}'
     shapes = lambda rows: jax.tree.map(lambda x: (x.shape, x.dtype), rows.batch)
-    for model, task, options in (('t5', 'span_corruption', dict(sequence_length=40)), ('bert', 'masked_lm', dict(masked=0.3)),
+    for model, task, options in (('t5', 'span_corruption', dict(sequence_length=40)), ('bert', 'masked_lm', dict(mask_probability=0.3)),
                                  ('bert', 'masked_lm', dict(next_sentence=True))):
         config = tiny_config(model, task=task, vocabulary=V, data=dict(source=text, **options))
         assumed = shapes(module._assumed(config))
         config.vocabulary = 0
         assert assumed == shapes(module._from_data(config, None)[1])
     for accumulate, rows in ((1, 24), (4, 6)):  # of 3 * 8 rows of 2 * 16 tokens
-        config = tiny_config('transformer', task='translation', vocabulary=V, train=dict(accumulate=accumulate),
+        config = tiny_config('transformer', task='translation', vocabulary=V, train=dict(gradient_accumulation_steps=accumulate),
                              data=dict(source='reverse', batch_tokens=1000, sequence_length=16))
         assert shapes(module._assumed(config))['targets'][0] == (rows, 16)
     config.vocabulary = 0
@@ -148,7 +159,7 @@ def test_assumed_rows_are_those_that_data_would_have(tmp_path):
 def test_batches_of_shorter_pairs_have_more_tokens_than_those_of_the_longest():
     def activations(tokens):
         config = tiny_config('transformer', task='translation', vocabulary=V, model=dict(heads=2),
-                             data=dict(source='reverse', batch_tokens=tokens), train=dict(accumulate=2), parallel=dict(data=4))
+                             data=dict(source='reverse', batch_tokens=tokens), train=dict(gradient_accumulation_steps=2), parallel=dict(data=4))
         found = describe_experiment(config)
         assert 'a micro-batch has 12 rows, 384 tokens' in str(found)
         return found.memory['activations, at most']
@@ -158,7 +169,7 @@ def test_batches_of_shorter_pairs_have_more_tokens_than_those_of_the_longest():
 
 @pytest.mark.parametrize('schedule', ['linear', 'exponential', 'inverse_sigmoid'])
 def test_a_decoder_that_reads_its_own_tokens_is_described(schedule):
-    config = tiny_config('seq2seq', task='translation', vocabulary=V, data=dict(source='reverse'), train=dict(teacher=schedule))
+    config = tiny_config('seq2seq', task='translation', vocabulary=V, data=dict(source='reverse'), train=dict(teacher_forcing=schedule))
     assert describe_experiment(config).training > 0
 
 

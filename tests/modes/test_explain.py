@@ -17,7 +17,7 @@ from tests.pair_files import pair_config, untrained_translator, write_pairs
 
 translate = importlib.import_module('seqjax.modes.translate')
 LINES = ['ab', '', 'a' * 40, 'dcb', 'ab ab', 'c', 'd', 'bb', 'cc', 'dd']  # the third one is cut in pieces
-BEAM = dict(beam=3, max_new_tokens=6, no_repeat=2)
+BEAM = dict(num_beams=3, max_new_tokens=6, no_repeat_ngram_size=2)
 
 
 def make(directory, name, **sections):

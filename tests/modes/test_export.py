@@ -47,7 +47,7 @@ def spelled(folder):
     sentences = [(('An', 'elm', 'stands'), ('D', 'N', 'V')), (('elm', 'trees', 'stand', 'there'), ('N', 'N', 'V', 'A'))]
     (folder / 'words.jsonl').write_text('\n'.join(json.dumps(dict(words=words, tags=tags, split=split))
                                                   for words, tags in sentences for split in ('train', 'validation')))
-    return labelled_config(folder / 'words.jsonl', 'tagging', 'conv', data=dict(tokenizer='word', spelling=4),
+    return labelled_config(folder / 'words.jsonl', 'tagging', 'conv', data=dict(tokenizer='word', characters_per_word=4),
                            model=dict(character_encoder='conv', character_width=4))
 
 
@@ -149,11 +149,11 @@ def test_an_exported_run_says_what_its_model_says(name, runs):
 
 LENGTHS = {  # whose forward pass has a branch of its own here: a bias by distance, a loop over blocks, one length for all rows
     'alibi': (dict(name='gpt', model=dict(positions='alibi')), [dict(B=2, T=16), dict(B=1, T=5)]),
-    'relative in a scan': (dict(name='gpt', model=dict(positions='relative', scan=True, window=3)), [dict(B=2, T=9)]),
+    'relative in a scan': (dict(name='gpt', model=dict(positions='relative', scan_layers=True, sliding_window=3)), [dict(B=2, T=9)]),
     'min_gru': (dict(name='recurrent', model=dict(cell='min_gru')), [dict(B=3)]),
     'linear': (dict(name='gpt', model=dict(attention='linear')), [dict(B=1)]),
     'mamba': (dict(name='mamba'), [dict(B=2, T=1), dict(B=1, T=37)]),
-    'rwkv in a scan': (dict(name='rwkv', model=dict(scan=True)), [dict(B=2, T=1), dict(B=1, T=37)]),
+    'rwkv in a scan': (dict(name='rwkv', model=dict(scan_layers=True)), [dict(B=2, T=1), dict(B=1, T=37)]),
 }
 
 
@@ -184,7 +184,7 @@ def test_a_reader_that_reads_one_length_must_know_it(folder):
 
 
 def test_the_average_and_merged_adapters_are_exported(folder, tmp_path):
-    config = language_model(folder, optimizer=dict(ema=0.9), lora=dict(rank=2, targets='output/kernel'), train=dict(steps=2))
+    config = language_model(folder, optimizer=dict(ema_decay=0.9), lora=dict(rank=2, targets='output/kernel'), train=dict(steps=2))
     train.train(config, tmp_path / 'run')
     export_run(config, tmp_path / 'run')
     _, params = load_model(tmp_path / 'run')

@@ -63,8 +63,6 @@ def test_no_checkpoint_yet(tmp_path):
 
 
 @pytest.mark.parametrize('model, source, sentence', [
-    ('per_step', 'python', "--mode=generate: 'per_step' cannot continue a text; models that can: gpt, llama, recurrent, mamba, "
-     "rwkv"),
     ('recurrent', 'copy', 'the run was not trained on text, so there is no text to continue'),
     ('reader', 'reviews', "--mode=generate: 'reader' cannot continue a text; models that can: gpt, llama, recurrent, mamba, "
      "rwkv"),
@@ -123,23 +121,23 @@ def test_a_wide_beam_finds_the_likeliest_of_all_texts(writer):
     config, workdir, log_p = writer
     texts = ['ab' + ''.join(letters) for letters in itertools.product(LETTERS, repeat=3)]
     order = np.argsort(-np.asarray(log_p(numbers(texts))))
-    assert generate_text(with_decode(config, beam=16, samples=5), workdir) == [texts[i] for i in order[:5]]
+    assert generate_text(with_decode(config, num_beams=16, samples=5), workdir) == [texts[i] for i in order[:5]]
 
 
 def test_a_beam_is_no_worse_than_the_greedy_text(writer):
     config, workdir, log_p = writer
     greedy, = generate_text(with_decode(config, max_new_tokens=12, temperature=0.0), workdir)
-    best = generate_text(with_decode(config, max_new_tokens=12, beam=4, samples=4), workdir)
+    best = generate_text(with_decode(config, max_new_tokens=12, num_beams=4, samples=4), workdir)
     scores = np.asarray(log_p(numbers([greedy, *best])))
     assert scores[1] > scores[0] - 1e-4 and (np.diff(scores[1:]) <= 1e-4).all() and len(set(best)) == 4
 
 
 @pytest.mark.parametrize('writer', ['gpt'], indirect=True)
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(beam=4, samples=5),
-     'config.decode.samples=5: a beam finds config.decode.beam=4 texts; ask for fewer, or widen it'),
-    (dict(beam=4, max_new_tokens=15), 'config.decode.max_new_tokens=15: a beam looks at all of its text, 17 tokens with the '
-                                      'prompt, and the model can look at 16; ask for fewer, or set config.decode.beam=1'),
+    (dict(num_beams=4, samples=5),
+     'config.decode.samples=5: a beam finds config.decode.num_beams=4 texts; ask for fewer, or widen it'),
+    (dict(num_beams=4, max_new_tokens=15), 'config.decode.max_new_tokens=15: a beam looks at all of its text, 17 tokens with the '
+                                      'prompt, and the model can look at 16; ask for fewer, or set config.decode.num_beams=1'),
 ])
 def test_a_beam_that_cannot_be_is_refused(writer, fields, sentence):
     config, workdir, _ = writer
@@ -153,16 +151,16 @@ OF_A_TEXT = 'this run is for language_model on {!r}; leave it out'
 
 @pytest.mark.parametrize('writer', ['recurrent'], indirect=True)
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(no_repeat=2), 'config.decode.no_repeat=2: is for a beam, and config.decode.beam=1 draws the text; write 0, or widen '
+    (dict(no_repeat_ngram_size=2), 'config.decode.no_repeat_ngram_size=2: is for a beam, and config.decode.num_beams=1 draws the text; write 0, or widen '
                         'the beam'),
-    (dict(beam=4, n_best=2), 'config.decode.n_best=2: is for translations; ' + OF_A_TEXT),
+    (dict(num_beams=4, n_best=2), 'config.decode.n_best=2: is for translations; ' + OF_A_TEXT),
     (dict(min_length=2), 'config.decode.min_length=2: is for translations; ' + OF_A_TEXT),
     (dict(length_penalty=0.5), 'config.decode.length_penalty=0.5: is for translations; ' + OF_A_TEXT),
-    (dict(beam=4, length_factor=3.0), 'config.decode.length_factor=3.0: is for translations; ' + OF_A_TEXT),
-    (dict(groups=2, diversity=1.0), 'config.decode.groups=2: must divide beam=1'),
-    (dict(diversity=1.0), 'config.decode.diversity=1.0: is between groups, and there is one; write 0, or more groups'),
+    (dict(num_beams=4, length_factor=3.0), 'config.decode.length_factor=3.0: is for translations and span corruption; ' + OF_A_TEXT),
+    (dict(num_beam_groups=2, diversity_penalty=1.0), 'config.decode.num_beam_groups=2: must divide num_beams=1'),
+    (dict(diversity_penalty=1.0), 'config.decode.diversity_penalty=1.0: is between groups, and there is one; write 0, or more groups'),
     (dict(coverage_penalty=1.0), 'config.decode.coverage_penalty=1.0: is for translations; ' + OF_A_TEXT),
-    (dict(beam=4, temperature=0.5), 'config.decode.temperature=0.5: is for a text that is drawn, and config.decode.beam=4 '
+    (dict(num_beams=4, temperature=0.5), 'config.decode.temperature=0.5: is for a text that is drawn, and config.decode.num_beams=4 '
                                     'searches for it; set that to 1, or write 0.8'),
 ])
 def test_what_writing_does_not_do_is_refused(writer, fields, sentence):
@@ -182,5 +180,5 @@ def test_compiling_is_said_at_once_where_there_is_no_terminal(writer, capsys):
 @pytest.mark.parametrize('writer', ['recurrent'], indirect=True)
 def test_a_beam_repeats_nothing_where_that_is_asked_for(writer):
     config, workdir, _ = writer
-    text, = generate_text(with_decode(config, beam=4, max_new_tokens=4, no_repeat=1), workdir)
+    text, = generate_text(with_decode(config, num_beams=4, max_new_tokens=4, no_repeat_ngram_size=1), workdir)
     assert sorted(text.removeprefix('ab')) == list(LETTERS)

@@ -11,7 +11,8 @@ import pytest
 from seqjax import config as configs
 from seqjax import data, decode
 from seqjax.errors import UserError
-from seqjax.modes import lines, predict
+from seqjax.modes import predict
+from seqjax.modes.command import lines
 from seqjax.modes.predict import predict_lines
 from seqjax.runs import RunDirectory
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
@@ -145,7 +146,7 @@ def test_words_are_labelled_one_by_one_as_they_stand(tmp_path, capsys):
     (tmp_path / 'words.jsonl').write_text('\n'.join(json.dumps(dict(words=words, tags=tags, split=split))
                                                     for words, tags in sentences for split in ('train', 'validation')))
     config = labelled_config(tmp_path / 'words.jsonl', 'tagging', 'conv',
-                             data=dict(tokenizer='word', lowercase=True, spelling=4),
+                             data=dict(tokenizer='word', lowercase=True, characters_per_word=4),
                              model=dict(character_encoder='conv', character_width=4))
     untrained_run(config, tmp_path / 'run')
     lines = ['An elm stands', ' An\telm  stands\n', 'oak ELM', ' \t']

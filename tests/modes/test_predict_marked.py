@@ -19,7 +19,7 @@ def make(directory, lines, task, **options):
     """(config, workdir, parts, parameters) of a run of a tiny BERT."""
     (directory / 'lines.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines), 'utf-8')
     config = tiny_config('bert', task=task, parallel=dict(data=1), model=dict(heads=2, width=8), data=dict(
-        source=f'file:{directory / "lines.jsonl"}', marked=True, batching='pad', max_length=LONGEST, **options))
+        source=f'file:{directory / "lines.jsonl"}', special_tokens=True, batching='pad', max_length=LONGEST, **options))
     return config, directory / 'run', *untrained_run(config, directory / 'run')
 
 

@@ -34,7 +34,7 @@ def test_a_masked_model_learns_to_judge_two_texts(text, tmp_path):
     old, _ = untrained_run(config, tmp_path / 'old')
     lines = [dict(a='an elm', b='a tree' * (i % 3), label=['yes', 'no'][i % 2]) for i in range(1, 24) if i % 3]
     (tmp_path / 'pairs.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines), 'utf-8')
-    fields = dict(source=f'file:{tmp_path / "pairs.jsonl"}', input_column='a,b', marked=True, batching='pad')
+    fields = dict(source=f'file:{tmp_path / "pairs.jsonl"}', input_column='a,b', special_tokens=True, batching='pad')
     config = tiny_config('bert', task='classification', init_from=str(tmp_path / 'old'), data=fields, train=dict(steps=2), **SIZES)
     new = begun(config, tmp_path / 'new')
     assert new.dataset.for_model()['vocabulary'] == old.dataset.for_model()['vocabulary']
@@ -48,7 +48,7 @@ def test_a_model_of_missing_spans_writes_text_and_learns_to_translate(text, tmp_
     old, _ = untrained_run(config, tmp_path / 'old')
     written = list(translate_lines(config, tmp_path / 'old', ['and <extra_id_0> the', '']))
     assert len(written) == 2 and written[1][0][1] == ''
-    fields = dict(source=f'file:{write_pairs(tmp_path / "pairs.tsv")}', shared=True, batching='pad')
+    fields = dict(source=f'file:{write_pairs(tmp_path / "pairs.tsv")}', shared_vocabulary=True, batching='pad')
     config = tiny_config('t5', task='translation', init_from=str(tmp_path / 'old'), data=fields,
                          train=dict(steps=2, decode_rows=2), decode=dict(max_new_tokens=4), **SIZES)
     assert begun(config, tmp_path / 'new').dataset.codec.dumps() == old.dataset.codec.dumps()
@@ -65,9 +65,9 @@ def refused(name, **sections):
 
 def test_the_fields_of_hidden_text_and_of_marks_fit_the_task_and_the_model():
     assert refused('bert', task='classification', data=dict(source='reviews'), model=dict(heads=2)) == (
-        "config.data.marked=False: 'bert' reads rows that begin with START and end with END; set it to true")
-    assert refused('gpt', data=dict(masked=0.2)) == (
-        "config.data.masked=0.2: is for masked language models and span corruption; this run is for language_model on 'python'; "
+        "config.data.special_tokens=False: 'bert' reads rows that begin with START and end with END; set it to true")
+    assert refused('gpt', data=dict(mask_probability=0.2)) == (
+        "config.data.mask_probability=0.2: is for masked language models and span corruption; this run is for language_model on 'python'; "
         'leave it out')
     assert refused('bert', task='masked_lm', data=dict(span_length=2.0), model=dict(heads=2)) == (
         "config.data.span_length=2.0: is for span corruption; this run is for masked_lm on 'python'; leave it out")
@@ -76,13 +76,13 @@ def test_the_fields_of_hidden_text_and_of_marks_fit_the_task_and_the_model():
         'leave it out')
     assert refused('t5', task='span_corruption', data=dict(span_length=0.5), model=dict(heads=2)) == (
         'config.data.span_length=0.5: must be at least 1')
-    assert refused('bert', task='masked_lm', data=dict(masked=1.0), model=dict(heads=2)) == (
-        'config.data.masked=1.0: must be more than 0 and less than 1')
-    assert 'config.data.marked=True: is for labelled sequences and masked language models; this' in refused('gpt', data=dict(marked=True))
+    assert refused('bert', task='masked_lm', data=dict(mask_probability=1.0), model=dict(heads=2)) == (
+        'config.data.mask_probability=1.0: must be more than 0 and less than 1')
+    assert 'config.data.special_tokens=True: is for labelled sequences and masked language models; this' in refused('gpt', data=dict(special_tokens=True))
     assert 'config.data.max_length=5: is for labelled sequences' in refused(
         'bert', task='masked_lm', data=dict(max_length=5), model=dict(heads=2))
     assert "models that can: bert" in refused('gpt', task='masked_lm')
-    for model, sections in (('bert', dict(task='masked_lm', data=dict(documents='paragraph', marked=True, next_sentence=True))),
-                            ('t5', dict(task='span_corruption', data=dict(documents='line', shared=True, masked=0.3))),
-                            ('reader', dict(data=dict(source='python_docs', marked=True)))):
+    for model, sections in (('bert', dict(task='masked_lm', data=dict(documents='paragraph', special_tokens=True, next_sentence=True))),
+                            ('t5', dict(task='span_corruption', data=dict(documents='line', shared_vocabulary=True, mask_probability=0.3))),
+                            ('reader', dict(data=dict(source='python_docs', special_tokens=True)))):
         configs.validate(tiny_config(model, **sections, **({} if model == 'reader' else dict(model=dict(heads=2)))))

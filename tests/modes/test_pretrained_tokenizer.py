@@ -9,13 +9,14 @@ import jax
 import numpy as np
 import pytest
 
+import launch
+from seqjax import config as configs
 from seqjax import data, interop, train
 from seqjax.data.text import tokenizers
 from seqjax.data.text.masking import Masking
 from seqjax.errors import FieldError, UserError
 from seqjax.modes.continue_text import generate_text
-from seqjax.runs import load_model
-from seqjax.runs import RunDirectory, transfer
+from seqjax.runs import RunDirectory, files, load_model, transfer
 from seqjax.special_tokens import Marks
 from seqjax.train import build
 from tests.tiny import tiny_config, write_text
@@ -63,7 +64,7 @@ def begun(config, workdir):
 
 
 def classifier(bert, pairs, **sections):
-    options = dict(source=f'file:{pairs[0]}', tokenizer='pretrained', marked=True, batch_size=8, input_column='text,text2')
+    options = dict(source=f'file:{pairs[0]}', tokenizer='pretrained', special_tokens=True, batch_size=8, input_column='text,text2')
     return tiny_config('bert', task='classification', init_from=str(bert.directory), model=SIZES, data=options, **sections)
 
 
@@ -92,7 +93,7 @@ def test_the_files_fill_the_model_of_the_config_also_when_the_run_goes_on_withou
     config = classifier(bert, pairs, train=dict(steps=2, save_every=1), parallel=dict(data=1))
     config.init_from = str(directory)
     wanted = train.build(config, RunDirectory(tmp_path / 'no'), transfer.find_origin(config, RunDirectory(tmp_path / 'no'))).task.model
-    config.model.update(dict(width=24, depth=3, heads=3, feed_forward=0, order='pre', dropout=0.2))
+    config.model.update(dict(width=24, depth=3, heads=3, feed_forward=0, norm_position='pre', dropout=0.2))
     with pytest.raises(FieldError) as caught:
         train.prepare(config, tmp_path / 'run', typed=('model.width', 'train.steps'))
     assert str(caught.value) == (f'config.model.width=24: the weights in {directory} have {SIZES["width"]}; leave it out')
@@ -172,6 +173,36 @@ def test_a_language_model_goes_on_in_rows_shorter_than_it_could_read(gpt2, tmp_p
     np.testing.assert_allclose(parts.task(params, batch).loss, expected, rtol=1e-5)
     train.train(language_model(gpt2, train=dict(steps=2)), tmp_path / 'run')
     assert generate_text(RunDirectory(tmp_path / 'run').saved_config(), tmp_path / 'run')[0]
+
+
+def test_the_config_that_began_a_run_opens_it_although_the_files_have_filled_its_model(gpt2, tmp_path, monkeypatch, capsys):
+    """Resumed, also as one of several, and read by other modes: the file of the experiment says width=24 as ever."""
+    directory = shutil.copytree(gpt2.directory, tmp_path / 'theirs')
+    config = language_model(gpt2, train=dict(steps=2, eval_batches=1), decode=dict(prompt='so', max_new_tokens=2))
+    config.init_from = str(directory)
+    config.model.update(dict(width=24, heads=3, depth=1))
+    run = RunDirectory(tmp_path / 'runs' / 'a')
+    with monkeypatch.context() as patched:  # killed between the first file and the next
+        patched.setattr(RunDirectory, 'write', lambda self, name, text: files.write_atomically(self.path / name, text)
+                        if name == 'model.json' else (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train.train(config, run.path)
+    assert [path.name for path in run.path.iterdir()] == ['model.json']
+    result = train.sweep({'a': config}, tmp_path / 'runs')
+    assert result == train.sweep({'a': config}, tmp_path / 'runs')
+    shutil.rmtree(directory)
+    assert result == train.sweep({'a': config}, tmp_path / 'runs')
+    experiment = tmp_path / 'experiment.py'
+    experiment.write_text('from seqjax import config as configs\n\n\n'
+                          f'def get_config():\n    return configs.loads({configs.dumps(config)!r})\n')
+    command = [f'--config={experiment}', f'--workdir={run.path}']
+    launch.main([*command, '--config.train.steps=3'])
+    launch.main([*command, '--mode=eval'])
+    assert '"step": 3' in capsys.readouterr().out
+    launch.main([*command, '--mode=generate'])
+    assert capsys.readouterr().out.startswith('so')
+    with pytest.raises(UserError, match='holds another experiment, with config.model.width=16 and not 24; choose another'):
+        launch.main([*command, '--mode=eval', '--config.model.width=24'])
 
 
 def test_the_tokenizer_is_saved_whole(gpt2, tmp_path):

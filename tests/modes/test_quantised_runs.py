@@ -26,7 +26,7 @@ MODELS = {  # name: (model, fields, parameters that are in 8 bits)
     'lstm': ('recurrent', dict(width=8), ('embedding/table', 'recurrent/layer_0/recurrent_kernel', 'output/kernel')),
     'lru': ('recurrent', dict(width=8, cell='lru'), ('recurrent/layer_0/output_kernel',)),
     'gpt': ('gpt', TRANSFORMER | dict(bias=True), ('embedding/table', 'decoder/block_1/attention/out/kernel')),
-    'scanned': ('llama', TRANSFORMER | dict(scan=True, key_heads=1), ('decoder/blocks/feed_forward/gate/kernel',)),
+    'scanned': ('llama', TRANSFORMER | dict(scan_layers=True, kv_heads=1), ('decoder/blocks/feed_forward/gate/kernel',)),
     'experts': ('gpt', TRANSFORMER | dict(experts=3, gated=True), ('decoder/block_0/feed_forward/gate_kernel',)),
     'bfloat16': ('gpt', TRANSFORMER | dict(dtype='bfloat16', attention='linear', positions='none'), ()),
 }
@@ -96,7 +96,7 @@ def run(tmp_path_factory):
     """(config, workdir) of a small GPT with adapters and a running average: all that can lie between a file and a model."""
     folder = tmp_path_factory.mktemp('quantised')
     config = tiny_config('gpt', data=dict(source=f'file:{write_text(folder / "text.txt", 3000)}'), lora=dict(rank=2),
-                         optimizer=dict(ema=0.5), parallel=dict(data=1), decode=dict(temperature=0.0, prompt='the'))
+                         optimizer=dict(ema_decay=0.5), parallel=dict(data=1), decode=dict(temperature=0.0, prompt='the'))
     train.train(config, folder / 'run')
     return config, folder / 'run'
 

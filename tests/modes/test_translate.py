@@ -28,7 +28,7 @@ from tests.pair_files import pair_config, untrained_translator, write_pairs
 from tests.tiny import tiny_config
 
 module = importlib.import_module('seqjax.modes.translate')  # translate_lines is the function
-lines_module = importlib.import_module('seqjax.modes.lines')
+lines_module = importlib.import_module('seqjax.modes.command.lines')
 LONGEST = 22  # config.data.max_length
 SHAPES = (16, LONGEST + 1)
 SHORT = ['ab', '', 'abcd dcba', 'a b c', 'da', ' ', 'bb dd', 'ab', 'dcba dcba abcd', 'c']  # fit into rows of SHAPES[0]
@@ -155,7 +155,7 @@ def test_a_line_end_that_was_written_does_not_end_the_line():
 def test_pieces_are_the_line_cut_between_words(kind, tag):
     rng = random.Random(0)
     words = [''.join(rng.choices('abcdefgh', k=rng.randint(1, 9))) for _ in range(200)]
-    options = types.SimpleNamespace(tokenizer=kind, vocabulary=300, lowercase=False, shared=False)
+    options = types.SimpleNamespace(tokenizer=kind, vocabulary=300, lowercase=False, shared_vocabulary=False)
     encoding = pair_codec.learn_pairs([Example(f'{tag}{word} {word}', word) for word in words], options)
     tokens = encoding.source(tag + ' '.join(words))
     pieces = module.cut(tokens, encoding, 24)
@@ -194,7 +194,7 @@ def test_no_row_is_longer_than_those_that_were_trained_with(tmp_path):
 # ------------------------------------------------------------------------------------------------ beams, draws, tags
 
 def test_of_a_beam_the_best_ones_are_answers(run):
-    options = dict(beam=3, n_best=2, length_penalty=0.5)
+    options = dict(num_beams=3, n_best=2, length_penalty=0.5)
     for line, found in zip(SHORT, answers(run, SHORT, options)):
         assert len(found) == (2 if line.strip() else 1)
         if line.strip():
@@ -222,7 +222,7 @@ def test_a_line_without_its_tag_is_left_out_and_named(tagged, capsys):
 
 # ------------------------------------------------------------------------------------------------ what answers begin with
 
-@pytest.mark.parametrize('options', [dict(beam=2, n_best=2), dict(sample=True)], ids=str)
+@pytest.mark.parametrize('options', [dict(num_beams=2, n_best=2), dict(sample=True)], ids=str)
 def test_every_answer_begins_with_the_prefix_but_not_every_piece(options, run, monkeypatch):
     given, plain = [], decode.search
     monkeypatch.setattr(decode, 'search', lambda *args, prefixes, **kwargs: (

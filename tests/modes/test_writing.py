@@ -64,7 +64,7 @@ def test_a_text_ends_before_the_character_that_stops_it(run):
 
 
 @pytest.mark.parametrize('fields, message', [
-    (dict(beam=2), 'config.decode.beam=2: is for one prompt'), (dict(stop='é'), "config.decode.stop='é': the run has no token"),
+    (dict(num_beams=2), 'config.decode.num_beams=2: is for one prompt'), (dict(stop='é'), "config.decode.stop='é': the run has no token"),
     (dict(stop='ab'), "config.decode.stop='ab': must be one character"),
     (dict(pages=1, page_size=1), 'config.decode.pages=1: one text may need 11 pages of 1 tokens'),
     (dict(prompt='a'), "config.decode.prompt='a': is not read")])
@@ -76,7 +76,7 @@ def test_what_lines_cannot_have_is_refused(run, fields, message):
 
 @pytest.mark.parametrize('fields, message', [
     (dict(pages=3), 'config.decode.pages=3: is for the lines of --input'),
-    (dict(beam=2, stop='a'), "config.decode.stop='a': is for a text that is drawn")])
+    (dict(num_beams=2, stop='a'), "config.decode.stop='a': is for a text that is drawn")])
 def test_what_one_prompt_cannot_have_is_refused(run, fields, message):
     config, workdir = run
     with pytest.raises(FieldError, match=message):

@@ -83,7 +83,7 @@ def test_cells_are_for_text(tmp_path):
 
 def test_packed_and_spelled_rows_have_no_xray(tmp_path):
     packed = tiny_config('reader', data=dict(source='python_tokens', batching='pack'))
-    spelled = tiny_config('reader', data=dict(source='file:x.tsv', tokenizer='word', spelling=4),
+    spelled = tiny_config('reader', data=dict(source='file:x.tsv', tokenizer='word', characters_per_word=4),
                           model=dict(character_encoder='conv'), task='classification')
     for config in (packed, spelled):
         with pytest.raises(UserError, match='^--mode=xray: looks at rows that hold one sequence of tokens, and those of this'):

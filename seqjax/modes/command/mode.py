@@ -24,7 +24,7 @@ class Flag:
 
 
 CHECKPOINT = Flag('checkpoint', 'latest', "'latest', 'best' (of config.train.stop_metric, or eval/loss) or a step.")
-INPUT = Flag('input', '', "A file of lines, also .gz, or '-' for what is piped in.")
+INPUT = Flag('input', '', "A file of lines, also .gz, or '-' for what is piped in; for a run over images a directory of them, or one.")
 
 
 @dataclasses.dataclass
@@ -46,11 +46,12 @@ class Request:
     @functools.cached_property
     def variants(self) -> dict:
         """{name: config} of an experiment's variants with the changes; {} where one is named or none exist."""
-        from seqjax.modes import command_line, experiment_files  # here, because help needs neither
+        from seqjax.modes.command import command_line, experiment_files  # here, because help needs neither
 
         path, chosen = experiment_files.split(self.file)
         names = experiment_files.variants(path) if self.file and not chosen else ()
-        return {name: command_line.changed(experiment_files.load(f'{path}:{name}'), self.changes, name) for name in names}
+        load = lambda name: experiment_files.load(f'{path}:{name}', f'{self.workdir}/{name}')
+        return {name: command_line.changed(load(name), self.changes, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 
 from seqjax import config as configs
 from seqjax.errors import UserError
-from seqjax.modes import command_line
+from seqjax.modes.command import command_line
 
 
 @pytest.mark.parametrize('path, sentence', [
@@ -44,5 +44,5 @@ def test_changes_of_the_command_line_reach_a_variant():
 
 def test_a_change_that_a_variant_does_not_have_is_refused_with_its_name():
     with pytest.raises(UserError) as caught:
-        command_line.changed(configs.defaults('per_step'), {'model.heads': 2}, 'per_step')
-    assert str(caught.value).startswith("per_step: no field 'heads' in config.model (per_step); ")
+        command_line.changed(configs.defaults('recurrent'), {'model.heads': 2}, 'elman')
+    assert str(caught.value).startswith("elman: no field 'heads' in config.model (recurrent); ")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seqjax.modes.input_warnings import Noticed
+from seqjax.modes.command.input_warnings import Noticed
 from seqjax.special_tokens import UNKNOWN
 
 

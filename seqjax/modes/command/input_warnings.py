@@ -10,10 +10,10 @@ _BYTES = {'\N{REPLACEMENT CHARACTER}': 'with U+FFFD, which stands for bytes that
 
 
 class Noticed:
-    """{what: the numbers of lines} while lines are read. unknown: the token of what is not known."""
+    """{what: the numbers of lines} while lines are read. unknown: the token of what is not known. noun: what lines are called."""
 
-    def __init__(self, unknown=UNKNOWN):
-        self.lines, self._unknown = collections.defaultdict(list), unknown
+    def __init__(self, unknown=UNKNOWN, noun='line'):
+        self.lines, self._unknown, self._noun = collections.defaultdict(list), unknown, noun
 
     def note(self, number, what):
         self.lines[what].append(number)
@@ -29,4 +29,4 @@ class Noticed:
     def sentences(self):
         for what, numbers in self.lines.items():
             shown = ', '.join(map(str, numbers[:SHOWN])) + (', ...' if len(numbers) > SHOWN else '')
-            yield f'{plural(len(numbers), "line")} {what}: {shown}'
+            yield f'{plural(len(numbers), self._noun)} {what}: {shown}'

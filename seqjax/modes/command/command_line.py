@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 from seqjax import config as configs
 from seqjax.errors import UserError, suggestion
 from seqjax.modes import MODES
-from seqjax.modes.mode import Mode, help_of, parsed
+from seqjax.modes.command.mode import Mode, help_of, parsed
 
 
 def take_changes(words, config):

@@ -18,7 +18,7 @@ import sys
 
 from seqjax.errors import UserError, suggestion
 
-FOLDER = pathlib.Path(__file__).parents[2] / 'experiments'
+FOLDER = pathlib.Path(__file__).parents[3] / 'experiments'
 
 
 def ours():
@@ -68,11 +68,17 @@ def check(name):
         raise UserError(f'--config={name}: no such variant; {suggestion(variant, known)}')
 
 
-def load(name):
-    """The config that the file makes, before the command line changes it."""
+def load(name, workdir=''):
+    """The config that the file makes, before the command line changes it; of the run at `workdir`, with the fields of the model
+    that files of Hugging Face decided when it began."""
     path, variant = split(name)
     get_config = _module(path).get_config
-    return get_config(variant) if variant else get_config()
+    config = get_config(variant) if variant else get_config()
+    if not (pathlib.Path(workdir) / 'model.json').is_file():
+        return config
+    from seqjax.runs import RunDirectory, transfer  # here, because help needs neither
+
+    return transfer.as_begun(config, RunDirectory(workdir))
 
 
 def say_variant(name):

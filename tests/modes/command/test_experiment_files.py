@@ -3,7 +3,7 @@
 import pytest
 
 from seqjax.errors import UserError
-from seqjax.modes import experiment_files
+from seqjax.modes.command import experiment_files
 
 GOOD = '"""Two widths.\n\nMore."""\nVARIANTS = ("narrow", "wide")\ndef get_config(variant="wide"):\n    return variant\n'
 

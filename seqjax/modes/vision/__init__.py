@@ -1,0 +1,1 @@
+"""Features of networks for images: scored, written and compared with texts."""
