@@ -17,7 +17,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='reader', task='tagging', source='moving_digits')
-    config.data.update(batch_size=32, shapes=2)
+    config.data.update(batch_size=32, num_buckets=2)
     config.model.update(encoder='gru', width=128, depth=2, bidirectional=True, dropout=0.3)
     config.train.update(steps=1500, eval_every=250, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,

@@ -27,7 +27,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='reader', task='classification', source='cldr')
-    config.data.update(tokenizer='char', batch_size=64, shapes=3)
+    config.data.update(tokenizer='char', batch_size=64, num_buckets=3)
     config.model.update(encoder='gru', width=160, depth=1, bidirectional=True, embedding=48, pooling='max', dropout=0.3)
     config.train.update(steps=1500, eval_every=500, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,

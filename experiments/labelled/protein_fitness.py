@@ -37,7 +37,7 @@ VARIANTS = ('gru', 'conv', 'attention')
 def get_config(variant='conv'):
     config = configs.defaults(model='reader', task='regression', source='peptides')
     config.parameters = 40_000
-    config.data.update(tokenizer='char', batch_size=32, shapes=2)
+    config.data.update(tokenizer='char', batch_size=32, num_buckets=2)
     config.model.update(encoder=variant, depth=1 if variant == 'gru' else 2, bidirectional=True, pooling='attention')
     config.train.update(steps=800, eval_every=200, save_every=400)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,

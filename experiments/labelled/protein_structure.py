@@ -25,7 +25,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='reader', task='tagging', source='peptides')
-    config.data.update(tokenizer='char', batch_size=16, shapes=4, max_length=500)
+    config.data.update(tokenizer='char', batch_size=16, num_buckets=4, max_length=500)
     config.model.update(encoder='conv', width=96, depth=4, bidirectional=True, embedding=32, kernel_size=7, dilated=True,
                         dropout=0.1)
     config.train.update(steps=1000, eval_every=250, save_every=500)

@@ -28,7 +28,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='reader', task='classification', source='reviews')
-    config.data.update(tokenizer='word', vocabulary=20000, lowercase=True, batch_size=32, shapes=4)
+    config.data.update(tokenizer='word', vocabulary=20000, lowercase=True, batch_size=32, num_buckets=4)
     config.model.update(encoder='lstm', width=128, depth=1, bidirectional=True, embedding=128, pooling='attention',
                         dropout=0.5, word_dropout=0.2)
     config.train.update(steps=1300, eval_every=325, save_every=650)

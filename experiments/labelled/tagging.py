@@ -7,7 +7,7 @@ a row, so that hardly a position is padding.
     python launch.py --config=experiments/labelled/tagging.py --workdir=runs/tagging             # both variants, and comparison.png
     python launch.py --config=experiments/labelled/tagging.py --workdir=runs/ewt \
         --config.data.source='file:PATH/en_ewt-ud-{train,dev,test}.conllu.gz' --config.data.tokenizer=word \
-        --config.data.lowercase=true --config.data.spelling=16 --config.model.character_encoder=conv \
+        --config.data.lowercase=true --config.data.characters_per_word=16 --config.model.character_encoder=conv \
         --config.model.character_width=64 --config.model.word_dropout=0.1 --config.train.steps=1200
     echo 'They googled the facts .' | python launch.py --workdir=runs/ewt/crf --mode=predict --input=-
 

@@ -18,7 +18,7 @@ from seqjax import config as configs
 def get_config():
     config = configs.defaults(model='llama')
     config.data.update(batch_size=12, sequence_length=64)
-    config.model.update(width=128, depth=4, heads=4, key_heads=2, feed_forward=344)
+    config.model.update(width=128, depth=4, heads=4, kv_heads=2, feed_forward=344)
     config.train.update(steps=1000, eval_every=500, eval_batches=40, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.1,
                             b2=0.99, weight_decay=0.1, clip_norm=1.0)

@@ -32,9 +32,9 @@ VARIANTS = ('pretrained', 'scratch')
 def get_config(variant='pretrained'):
     config = configs.defaults(model='bert', task='tagging', source='python_tokens')
     config.init_from = 'runs/bert_mlm' if variant == 'pretrained' else ''
-    config.data.update(tokenizer='char', marked=True, max_length=64, train_examples=200,
+    config.data.update(tokenizer='char', special_tokens=True, max_length=64, train_examples=200,
                        batch_size=16, batching='pad')
-    config.model.update(width=128, depth=2, heads=4, feed_forward=512, order='pre', init_scale=0.0, dropout=0.1)
+    config.model.update(width=128, depth=2, heads=4, feed_forward=512, norm_position='pre', init_scale=0.0, dropout=0.1)
     config.train.update(steps=250, eval_every=125, eval_batches=20, save_every=250)
     config.optimizer.update(name='adamw', learning_rate=1e-3, schedule='linear', warmup_steps=25, final_rate=0.0,
                             weight_decay=0.01, clip_norm=1.0)

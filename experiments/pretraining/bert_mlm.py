@@ -21,8 +21,8 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='bert', task='masked_lm')
-    config.data.update(tokenizer='char', batch_size=32, sequence_length=64, masked=0.15)
-    config.model.update(width=128, depth=2, heads=4, feed_forward=512, order='pre', init_scale=0.0)
+    config.data.update(tokenizer='char', batch_size=32, sequence_length=64, mask_probability=0.15)
+    config.model.update(width=128, depth=2, heads=4, feed_forward=512, norm_position='pre', init_scale=0.0)
     config.train.update(steps=1500, eval_every=300, eval_batches=20, save_every=300)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='linear', warmup_steps=200, final_rate=0.05,
                             b2=0.98, weight_decay=0.01, clip_norm=1.0)

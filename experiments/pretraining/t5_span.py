@@ -18,7 +18,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='t5', task='span_corruption')
-    config.data.update(tokenizer='bpe', vocabulary=1024, shared=True, batch_size=32, sequence_length=64, masked=0.15,
+    config.data.update(tokenizer='bpe', vocabulary=1024, shared_vocabulary=True, batch_size=32, sequence_length=64, mask_probability=0.15,
                        span_length=3.0)
     config.model.update(width=128, depth=2, heads=4, feed_forward=512)
     config.train.update(steps=1000, eval_every=500, eval_batches=40, save_every=500)

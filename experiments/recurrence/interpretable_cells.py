@@ -19,7 +19,7 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='recurrent')
-    config.data.update(batch_size=16, sequence_length=128, carry=True)
+    config.data.update(batch_size=16, sequence_length=128, stateful=True)
     config.model.update(cell='lstm', width=256, depth=1)
     config.train.update(steps=2000, eval_every=500, eval_batches=60, save_every=500)
     config.optimizer.update(name='adamw', learning_rate=4e-3, schedule='cosine', warmup_steps=100, final_rate=0.05,

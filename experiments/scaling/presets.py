@@ -9,7 +9,7 @@ Training needs accelerators, and a text that is worth it; config.vocabulary=0 ta
 most the published number, for what is published is only how many tokens there were:
 
     python launch.py --config=experiments/scaling/presets.py:gpt2_small --workdir=runs/gpt2 --config.vocabulary=0 \
-        --config.data.source=file:PATH --config.train.accumulate=8
+        --config.data.source=file:PATH --config.train.gradient_accumulation_steps=8
 
 Name one: without a name the command would train all of them, one after another.
 
@@ -66,7 +66,7 @@ def get_config(variant='gpt2_small'):
     config = configs.defaults(model=preset.model, task=task, source=source)
     config.vocabulary = preset.vocabulary
     config.data.update(tokenizer='bpe', vocabulary=preset.vocabulary)
-    config.model.update(**preset.fields, dtype='bfloat16', scan=True, remat=variant in LARGE or preset.model == 'llama')
+    config.model.update(**preset.fields, dtype='bfloat16', scan_layers=True, remat=variant in LARGE or preset.model == 'llama')
     config.train.update(eval_every=2000, eval_batches=100, save_every=2000)
     {'gpt': _language_model, 'llama': _language_model, 'mamba': _mamba, 'rwkv': _rwkv, 'bert': _bert, 'transformer': _transformer,
      't5': _t5}[preset.model](config, variant, preset)
@@ -96,7 +96,7 @@ def _rwkv(config, variant, preset):
 
 def _bert(config, variant, preset):
     del variant
-    config.data.update(sequence_length=preset.context_length, batch_size=256, masked=0.15, next_sentence=True)
+    config.data.update(sequence_length=preset.context_length, batch_size=256, mask_probability=0.15, next_sentence=True)
     config.train.steps = 1_000_000
     config.optimizer.update(name='adamw', learning_rate=1e-4, schedule='linear', warmup_steps=10_000, final_rate=0.0, b1=0.9,
                             b2=0.999, eps=1e-6, weight_decay=0.01, clip_norm=1.0)
@@ -104,16 +104,16 @@ def _bert(config, variant, preset):
 
 def _transformer(config, variant, preset):
     del preset
-    config.data.update(shared=True, batch_size=8, batch_tokens=50_000, max_length=256)
+    config.data.update(shared_vocabulary=True, batch_size=8, batch_tokens=50_000, max_length=256)
     config.train.update(steps=300_000 if variant == 'transformer_big' else 100_000, label_smoothing=0.1)
     config.optimizer.update(name='adam', learning_rate=1.0, schedule='noam', warmup_steps=4000, b1=0.9, b2=0.98, eps=1e-9,
                             clip_norm=0.0)
-    config.decode.update(beam=4, length_penalty=0.6)
+    config.decode.update(num_beams=4, length_penalty=0.6)
 
 
 def _t5(config, variant, preset):
     del variant
-    config.data.update(shared=True, sequence_length=512, batch_size=128, masked=0.15, span_length=3.0)
+    config.data.update(shared_vocabulary=True, sequence_length=512, batch_size=128, mask_probability=0.15, span_length=3.0)
     config.train.steps = 2 ** 19
     # 1 / sqrt(step) from step 10,000 on, as noam has it but for a factor D^-0.5; before that it rises, where T5's stays the same.
     config.optimizer.update(name='adafactor', learning_rate=preset.fields['width'] ** 0.5, schedule='noam', warmup_steps=10_000,

@@ -25,7 +25,7 @@ VARIANTS = ('attention', 'mapped')
 
 def get_config(variant='attention'):
     config = configs.defaults(model='seq2seq', task='translation', source='reverse')
-    config.data.update(sequence_length=30, batch_size=64, shapes=3)
+    config.data.update(sequence_length=30, batch_size=64, num_buckets=3)
     config.model.update(cell='lstm', width=128, embedding=64, bidirectional=True, context=variant)
     config.train.update(steps=3000, eval_every=750, save_every=1500)
     config.optimizer.update(name='adamw', learning_rate=3e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,

@@ -18,10 +18,10 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='seq2seq', task='translation', source='cldr')
-    config.data.update(tokenizer='char', batch_size=64, shapes=5, max_length=40)
+    config.data.update(tokenizer='char', batch_size=64, num_buckets=5, max_length=40)
     config.model.update(cell='gru', width=256, embedding=96, bidirectional=True, context='attention', dropout=0.2)
     config.train.update(steps=2000, eval_every=500, save_every=500, label_smoothing=0.1, decode_rows=200)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,
                             weight_decay=1e-2, clip_norm=1.0)
-    config.decode.beam = 5
+    config.decode.num_beams = 5
     return config

@@ -31,10 +31,10 @@ VARIANTS = ('last', 'mapped', 'mean', 'mean_each', 'attention')
 
 def get_config(variant='attention'):
     config = configs.defaults(model='seq2seq', task='translation', source='cldr')
-    config.data.update(tokenizer='bpe', vocabulary=4000, lowercase=True, batch_size=64, shapes=6, max_length=50)
+    config.data.update(tokenizer='bpe', vocabulary=4000, lowercase=True, batch_size=64, num_buckets=6, max_length=50)
     config.model.update(cell='gru', width=256, embedding=256, bidirectional=variant != 'last', context=variant, dropout=0.3)
     config.train.update(steps=1800, eval_every=450, save_every=150, label_smoothing=0.1, keep_latest=5, decode_rows=200)
-    config.decode.beam = 5
+    config.decode.num_beams = 5
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=100, final_rate=0.02,
                             weight_decay=1e-2, clip_norm=1.0)
     return config

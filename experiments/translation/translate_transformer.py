@@ -30,11 +30,11 @@ from seqjax import config as configs
 
 def get_config():
     config = configs.defaults(model='transformer', task='translation', source='cldr')
-    config.data.update(tokenizer='bpe', vocabulary=4000, shared=True, lowercase=True, batch_size=16,
-                       batch_tokens=4096, shapes=6, max_length=50)
-    config.model.update(width=256, depth=3, heads=4, feed_forward=512, order='pre', dropout=0.1, embedding_dropout=0.1)
+    config.data.update(tokenizer='bpe', vocabulary=4000, shared_vocabulary=True, lowercase=True, batch_size=16,
+                       batch_tokens=4096, num_buckets=6, max_length=50)
+    config.model.update(width=256, depth=3, heads=4, feed_forward=512, norm_position='pre', dropout=0.1, embedding_dropout=0.1)
     config.train.update(steps=1700, eval_every=425, save_every=100, label_smoothing=0.1, keep_latest=5, decode_rows=200)
-    config.decode.beam = 5
+    config.decode.num_beams = 5
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=200, final_rate=0.02,
                             weight_decay=1e-2, clip_norm=1.0, b2=0.98)
     return config
