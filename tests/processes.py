@@ -9,16 +9,19 @@ ROOT = pathlib.Path(__file__).parent.parent
 CACHE = ROOT / '.pytest_cache' / 'xla'
 
 
-def start(*arguments, cache=CACHE):
-    """launch.py with these arguments, its error output on a pipe."""
-    environment = {**plain_environment(), 'SEQJAX_CACHE': str(cache), 'PYTHONPATH': str(ROOT / 'tests' / 'without_torch')}
+def start(*arguments, cache=CACHE, quick=False):
+    """launch.py with these arguments, its error output on a pipe. quick: see `plain_environment`."""
+    environment = {**plain_environment(quick), 'SEQJAX_CACHE': str(cache), 'PYTHONPATH': str(ROOT / 'tests' / 'without_torch')}
     return subprocess.Popen([sys.executable, 'launch.py', *map(str, arguments)], cwd=ROOT, env=environment, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def plain_environment():
-    """The environment without what tests/conftest.py adds to it."""
-    return {name: value for name, value in os.environ.items() if name not in ('NPROC', 'XLA_FLAGS')}
+def plain_environment(quick=False):
+    """The environment without what tests/conftest.py adds to it.
+
+    quick: programs are compiled with its XLA_FLAGS, in half the time; for processes that compile more than they compute.
+    """
+    return {name: value for name, value in os.environ.items() if name not in (('NPROC',) if quick else ('NPROC', 'XLA_FLAGS'))}
 
 
 def finish(process, timeout=240):

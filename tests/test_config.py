@@ -11,19 +11,19 @@ import pytest
 from seqjax import config as configs
 from seqjax import decode, models
 from seqjax.errors import FieldError, UserError
-from seqjax.modes import experiment_files
-from tests.tiny import first_task, tiny_config
+from seqjax.modes.command import experiment_files
+from tests.tiny import first_task, loaded, tiny_config
 
 EXPERIMENTS = sorted((pathlib.Path(__file__).parent.parent / 'experiments').glob('*/*.py'))
 NAN, INF = math.nan, math.inf
 BAD = {  # field: values that must be refused
-    'data.shapes': [0],
+    'data.num_buckets': [0],
     'data.max_length': [-1],
-    'data.masked': [0.0, 1.0, NAN],
+    'data.mask_probability': [0.0, 1.0, NAN],
     'data.span_length': [0.5, NAN],
     'data.train_examples': [-1],
     'data.batch_tokens': [-1],
-    'data.spelling': [-1],
+    'data.characters_per_word': [-1],
     'data.image_size': [-1],
     'data.split_seed': [-1],
     'data.held_out': [0.0, 1.0, -0.1, NAN],
@@ -41,7 +41,7 @@ BAD = {  # field: values that must be refused
     'train.decode_rows': [-1],
     'train.keep_latest': [0],
     'train.keep_best': [-1],
-    'train.accumulate': [0, -1],
+    'train.gradient_accumulation_steps': [0, -1],
     'train.max_skipped': [0],
     'train.peak_flops': [-1.0, INF],
     'optimizer.learning_rate': [0.0, -1.0, NAN, INF],
@@ -50,11 +50,20 @@ BAD = {  # field: values that must be refused
     'optimizer.clip_norm': [-1.0, NAN, INF],
     'optimizer.clip_value': [-1.0, NAN, INF],
     'optimizer.weight_decay': [-0.1, NAN, INF],
-    'optimizer.ema': [-0.1, 1.0, NAN],
+    'optimizer.ema_decay': [-0.1, 1.0, NAN],
     'optimizer.b1': [-0.1, 1.0, NAN],
     'optimizer.b2': [-0.1, 1.0, NAN],
     'optimizer.eps': [0.0, -1.0, NAN, INF],
     'optimizer.momentum': [-0.1, 1.0, NAN],
+    'train.temperature': [0.0, -1.0, NAN],
+    'train.projection_hidden': [0],
+    'train.projection_width': [0],
+    'train.prototypes': [1],
+    'train.teacher_momentum': [-0.1, 1.0, NAN],
+    'train.teacher_temperature': [0.0, NAN],
+    'train.student_temperature': [0.0, NAN],
+    'train.center_momentum': [-0.1, 1.0, NAN],
+    'train.local_views': [-1],
     'lora.rank': [-1],
     'lora.alpha': [0.0, -1.0, NAN, INF],
     'parallel.deadline': [0],
@@ -68,25 +77,27 @@ BAD = {  # field: values that must be refused
     'decode.top_k': [-1],
     'decode.top_p': [0.0, 1.1, -1.0, NAN],
     'decode.length_factor': [-1.0, INF],
-    'decode.contrastive': [-0.1, 1.1, NAN],
-    'decode.draft_tokens': [0],
-    'decode.beam': [0],
+    'decode.penalty_alpha': [-0.1, 1.1, NAN],
+    'decode.num_draft_tokens': [0],
+    'decode.num_beams': [0],
     'decode.length_penalty': [-0.5, NAN, INF],
     'decode.coverage_penalty': [-1.0, NAN],
-    'decode.diversity': [-1.0, NAN],
+    'decode.diversity_penalty': [-1.0, NAN],
     'decode.min_p': [-0.1, 1.1, NAN],
-    'decode.no_repeat': [-1],
+    'decode.no_repeat_ngram_size': [-1],
     'decode.min_length': [-1],
     'decode.stop': ['ab'],
     'cost.seconds': [0.0, -1.0, NAN, INF],
     'cost.largest': [0.0, -1.0, NAN, INF],
 }
-CHOICES = {'data.split', 'data.batching', 'data.on_error', 'quantise.weights'}  # what is none of them is refused below
+CHOICES = {'data.split', 'data.batching', 'data.on_error', 'data.images_as', 'data.augment', 'quantise.weights'}  # what is none of them is refused below
 
+ANSWER_ROWS = ', '.join(name for name, model in models.MODELS.items() if 'row' in model.output_kinds)  # bert, reader, ...
 RUNS = [  # of all kinds of data and of decoding
     ('gpt', '', 'python'), ('bert', 'masked_lm', 'python'), ('t5', 'span_corruption', 'python'), ('reader', '', 'reviews'),
     ('reader', 'classification', 'file:x.tsv'), ('seq2seq', 'translation', 'file:x.tsv'), ('seq2seq', '', 'reverse'),
-    ('reader', '', 'adding')]
+    ('reader', '', 'adding'), ('vit', 'simclr', 'digits'), ('vit', 'dino', 'digits'), ('clip', 'clip', 'digit_scenes'),
+    ('captioner', '', 'digit_scenes')]
 
 
 def with_value(field, value, runs=RUNS):
@@ -107,8 +118,9 @@ def check(config):
 @pytest.mark.parametrize('model', models.MODELS)
 def test_the_defaults_of_every_model_are_possible(model):
     task = first_task(model)
-    source = dict(language_model='python', masked_lm='python', translation='reverse').get(task, 'adding')
-    hidden = dict(task=task, data=dict(source=source, marked=True)) if task == 'masked_lm' else dict(data=dict(source=source))
+    source = dict(language_model='python', masked_lm='python', translation='reverse', clip='digit_scenes', captioning='digit_scenes').get(task, 'adding')
+    named = dict(task=task) if source != 'adding' else {}
+    hidden = dict(**named, data=dict(source=source, **(dict(special_tokens=True) if task == 'masked_lm' else {})))
     check(tiny_config(model, **hidden))
 
 
@@ -128,20 +140,20 @@ def test_an_impossible_value_is_refused_by_name(field, value):
 @pytest.mark.parametrize('field, value, sentence', [
     ('seed', -1, 'config.seed=-1: must be at least 0 and less than 4294967296'),
     ('seed', 2 ** 32, 'config.seed=4294967296: must be at least 0 and less than 4294967296'),
-    ('train.accumulate', 5, 'config.train.accumulate=5: must divide data.batch_size=32'),
+    ('train.gradient_accumulation_steps', 5, 'config.train.gradient_accumulation_steps=5: must divide data.batch_size=32'),
     ('model.heads', 3, 'config.model.heads=3: must divide width=128; 1, 2, 4, 8 would'),
     ('model.dropout', 1.0, 'config.model.dropout=1.0: must be at least 0 and less than 1'),
     ('model.dropout', NAN, 'config.model.dropout=nan: must be at least 0 and less than 1'),
     ('model.dtype', 'float16', "config.model.dtype='float16': choose one of: float32, bfloat16"),
     ('model.name', 'gtp', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
     ('model.name', 'reader', "config.model.name='reader': cannot learn 'language_model', which the data is for; models that "
-                             'can: gpt, llama, recurrent, mamba, rwkv, per_step, unshared'),
+                             'can: gpt, llama, recurrent, mamba, rwkv'),
     ('data.source', 'adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that can: "
-                              'bert, reader'),
+                              + ANSWER_ROWS),
     ('task', 'regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
     ('task', 'regression', "config.task='regression': the set 'python' is for: language_model, masked_lm, span_corruption; embedded "
                            'sets for regression: peptides, adding'),
-    ('data.carry', True, "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that has "
+    ('data.stateful', True, "config.data.stateful=True: 'gpt' has no state to carry; set it to false, or use a model that has "
                          'one: recurrent, mamba, rwkv'),
     ('model.widht', 3, "config.model.widht=3: 'gpt' has no such field; did you mean 'width'?"),
     ('parameters', -1, 'config.parameters=-1: must be a positive number, or 0 for off'),
@@ -153,31 +165,31 @@ def test_an_impossible_value_is_refused_by_name(field, value):
      "language_model on 'python'; leave it out"),
     ('data.batching', 'pack', "config.data.batching='pack': is for labelled sequences and translations; this run is for "
      "language_model on 'python'; leave it out"),
-    ('data.spelling', 5, "config.data.spelling=5: is for labelled sequences; "
+    ('data.characters_per_word', 5, "config.data.characters_per_word=5: is for labelled sequences; "
      "this run is for language_model on 'python'; leave it out"),
-    ('data.vectors', 'x', "config.data.vectors='x': is for labelled sequences; "
+    ('data.word_vectors', 'x', "config.data.word_vectors='x': is for labelled sequences; "
      "this run is for language_model on 'python'; leave it out"),
-    ('data.shared', True, "config.data.shared=True: is for translations and span corruption; "
+    ('data.shared_vocabulary', True, "config.data.shared_vocabulary=True: is for translations and span corruption; "
      "this run is for language_model on 'python'; leave it out"),
-    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences and translations; "
+    ('data.lowercase', True, "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translations and images with captions; "
      "this run is for language_model on 'python'; leave it out"),
     ('data.batch_tokens', 9, "config.data.batch_tokens=9: is for translations; "
      "this run is for language_model on 'python'; leave it out"),
-    ('train.teacher', 'linear', "config.train.teacher='linear': is for translation; "
+    ('train.teacher_forcing', 'linear', "config.train.teacher_forcing='linear': is for translation, captioning; "
      "this run is for language_model on 'python'; leave it out"),
-    ('train.decode_rows', 3, "config.train.decode_rows=3: is for translation; "
+    ('train.decode_rows', 3, "config.train.decode_rows=3: is for translation, captioning; "
      "this run is for language_model on 'python'; leave it out"),
-    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences and translations; "
+    ('data.max_length', 9, "config.data.max_length=9: is for labelled sequences, translations and images with captions; "
      "this run is for language_model on 'python'; leave it out"),
-    ('decode.beam', 0, 'config.decode.beam=0: must be at least 1'),
+    ('decode.num_beams', 0, 'config.decode.num_beams=0: must be at least 1'),
     ('decode.prefix', 'The', "config.decode.prefix='The': is for translations; "
      "this run is for language_model on 'python'; leave it out"),
     ('decode.exact', True, "config.decode.exact=True: is for translations; "
      "this run is for language_model on 'python'; leave it out"),
     ('decode.n_best', 2, "config.decode.n_best=2: is for translations; "
      "this run is for language_model on 'python'; leave it out"),
-    ('decode.groups', 0, 'config.decode.groups=0: must divide beam=1'),
-    ('decode.groups', 2, 'config.decode.groups=2: must divide beam=1'),
+    ('decode.num_beam_groups', 0, 'config.decode.num_beam_groups=0: must divide num_beams=1'),
+    ('decode.num_beam_groups', 2, 'config.decode.num_beam_groups=2: must divide num_beams=1'),
     ('decode.min_p', -0.1, 'config.decode.min_p=-0.1: must be at least 0 and at most 1 (0 keeps all tokens)'),
     ('decode.min_p', NAN, 'config.decode.min_p=nan: must be at least 0 and at most 1 (0 keeps all tokens)'),
     ('decode.coverage_penalty', 0.2, "config.decode.coverage_penalty=0.2: is for translations; "
@@ -190,18 +202,18 @@ def test_what_no_single_limit_can_say_is_refused_too(field, value, sentence):
 
 
 @pytest.mark.parametrize('field, value, sentence', [
-    ('train.teacher', 'linaer', "config.train.teacher='linaer': no such schedule; did you mean 'linear'?"),
-    ('train.teacher_steps', 0, 'config.train.teacher_steps=0: must be at least 1'),
-    ('train.teacher_floor', 2.0, 'config.train.teacher_floor=2.0: must be at least 0 and at most 1'),
-    ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most beam=1'),
+    ('train.teacher_forcing', 'linaer', "config.train.teacher_forcing='linaer': no such schedule; did you mean 'linear'?"),
+    ('train.teacher_forcing_steps', 0, 'config.train.teacher_forcing_steps=0: must be at least 1'),
+    ('train.teacher_forcing_floor', 2.0, 'config.train.teacher_forcing_floor=2.0: must be at least 0 and at most 1'),
+    ('decode.n_best', 0, 'config.decode.n_best=0: must be at least 1 and at most num_beams=1'),
     ('data.batching', 'buckets', "config.data.batching='buckets': did you mean 'bucket'?"),
     ('data.on_error', 'ignore', "config.data.on_error='ignore': choose one of: skip, stop"),
     ('data.batching', 'pack', "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the "
      "task is classification; write 'bucket'"),
-    ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+    ('decode.n_best', 2, 'config.decode.n_best=2: must be at least 1 and at most num_beams=1'),
     *[(f'decode.{field}', value, f'config.decode.{field}={value}: must be at least 0') for field, value in (
         ('length_penalty', -0.5), ('length_penalty', NAN), ('length_penalty', INF), ('coverage_penalty', -1.0),
-        ('diversity', -1.0), ('no_repeat', -1), ('min_length', -1), ('length_factor', -1.0), ('length_factor', INF))],
+        ('diversity_penalty', -1.0), ('no_repeat_ngram_size', -1), ('min_length', -1), ('length_factor', -1.0), ('length_factor', INF))],
 ])
 def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
     with pytest.raises(FieldError) as caught:
@@ -210,21 +222,18 @@ def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
 
 
 @pytest.mark.parametrize('model, task, changes, sentence', [
-    ('unshared', '', dict(documents='line'),
-     "config.data.documents='line': 'unshared' cannot keep the documents of a row apart; set it to '', or use a model that "
-     'can: gpt, llama, recurrent, mamba, rwkv, per_step'),
-    ('recurrent', '', dict(documents='line', carry=True),
-     "config.data.carry=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
+    ('recurrent', '', dict(documents='line', stateful=True),
+     "config.data.stateful=True: documents do not go on from one another; set it to false, or config.data.documents to ''"),
     ('recurrent', '', dict(source='copy', documents='line'),
      "config.data.documents='line': is for language models, masked language models and span corruption; this run is for "
      "language_model on 'copy'; leave it out"),
     ('reader', '', dict(source='adding', max_length=5),
-     "config.data.max_length=5: is for labelled sequences and translations; this run is for regression on 'adding'; leave it out"),
+     "config.data.max_length=5: is for labelled sequences, translations and images with captions; this run is for regression on 'adding'; leave it out"),
     ('reader', '', dict(source='reviews', documents='line'),
      "config.data.documents='line': is for language models, masked language models and span corruption; this run is for "
      "classification on 'reviews'; leave it out"),
-    ('reader', '', dict(source='reviews', spelling=8),
-     "config.data.spelling=8: goes together with config.model.character_encoder=''; set both or neither"),
+    ('reader', '', dict(source='reviews', characters_per_word=8),
+     "config.data.characters_per_word=8: goes together with config.model.character_encoder=''; set both or neither"),
     ('reader', '', dict(source='reviews', batching='pack'),
      "config.data.batching='pack': puts several sequences in a row, which is for tagging, and the task is classification; "
      "write 'bucket'"),
@@ -235,26 +244,26 @@ def test_what_other_kinds_of_runs_have_is_refused_there(field, value, sentence):
      "config.data.lowercase=True: is for characters and words, and config.data.tokenizer='byte'; set it to False, or the tokenizer to "
      "'char' or 'word'"),
     ('reader', '', dict(source='adding', lowercase=True),
-     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences and translations; this run is "
+     "config.data.lowercase=True: is for masked language models, span corruption, labelled sequences, translations and images with captions; this run is "
      "for regression on 'adding'; leave it out"),
     ('reader', 'tagging', dict(source='reviews'),
      "config.task='tagging': the set 'reviews' is for: classification; embedded sets for tagging: python_tokens, peptides, "
-     'moving_digits'),
+     'moving_digits, moving_digit_videos'),
     ('reader', 'language_model', dict(source='cldr'),
      "config.task='language_model': the set 'cldr' is for: classification, translation; embedded sets for language_model: "
      'python, copy'),
     ('reader', 'classification', dict(source='adding'),
      "config.task='classification': the set 'adding' is for: regression; embedded sets for classification: cldr, reviews, "
-     'python_docs, moving_digits'),
+     'python_docs, digits, moving_digits, moving_digit_videos'),
     ('seq2seq', '', dict(),
      "config.model.name='seq2seq': cannot learn 'language_model', which the data is for; models that can: gpt, llama, "
-     'recurrent, mamba, rwkv, per_step, unshared'),
+     'recurrent, mamba, rwkv'),
     ('gpt', '', dict(source='reverse'),
      "config.model.name='gpt': cannot learn 'translation', which the data is for; models that can: "
      'transformer, t5, seq2seq'),
     ('gpt', '', dict(source='reviews'),
-     "config.model.name='gpt': cannot learn 'classification', which the data is for; models that can: bert, "
-     'reader'),
+     "config.model.name='gpt': cannot learn 'classification', which the data is for; models that can: "
+     + ANSWER_ROWS),
 ])
 def test_data_that_does_not_fit_its_task_or_its_model_is_refused(model, task, changes, sentence):
     with pytest.raises(FieldError) as caught:
@@ -267,14 +276,14 @@ def test_copying_is_for_one_vocabulary_of_both_sides():
     with pytest.raises(FieldError) as caught:
         check(config)
     assert str(caught.value) == ('config.model.copy=True: needs one vocabulary for source and target; set '
-                                 'config.data.shared=True')
-    config.data.shared = True
+                                 'config.data.shared_vocabulary=True')
+    config.data.shared_vocabulary = True
     check(config)
 
 
 def test_a_reader_of_spelled_words_and_of_packed_tags_is_possible():
     configs.validate(tiny_config('reader', task='classification', model=dict(character_encoder='conv'),
-                                 data=dict(source='file:x.tsv', tokenizer='word', spelling=8)))
+                                 data=dict(source='file:x.tsv', tokenizer='word', characters_per_word=8)))
     configs.validate(tiny_config('reader', task='tagging', data=dict(source='peptides', batching='pack')))
 
 
@@ -294,27 +303,27 @@ def test_targets_are_smoothed_where_they_are_tokens_or_classes(model, source, po
     with pytest.raises(FieldError) as caught:
         configs.validate(config)
     assert str(caught.value) == ('config.train.label_smoothing=0.1: is for language_model, masked_lm, span_corruption, classification, '
-                                 'translation; this run is for '
+                                 'translation, captioning; this run is for '
                                  "regression on 'adding'; leave it out")
 
 
 @pytest.mark.parametrize('model, fields, sentence', [
-    ({}, dict(beam=4, groups=2), 'config.decode.diversity=0.0: must be more than 0, or the 2 groups are 2 times the same'),
-    ({}, dict(beam=4, groups=3, diversity=0.5), 'config.decode.groups=3: must divide beam=4'),
-    ({}, dict(beam=4, sample=True),
-     'config.decode.beam=4: a sampler draws one answer; write beam=1, or leave out the sampler'),
+    ({}, dict(num_beams=4, num_beam_groups=2), 'config.decode.diversity_penalty=0.0: must be more than 0, or the 2 groups are 2 times the same'),
+    ({}, dict(num_beams=4, num_beam_groups=3, diversity_penalty=0.5), 'config.decode.num_beam_groups=3: must divide num_beams=4'),
+    ({}, dict(num_beams=4, sample=True),
+     'config.decode.num_beams=4: a sampler draws one answer; write num_beams=1, or leave out the sampler'),
     (dict(context='last'), dict(coverage_penalty=0.2),
      'config.decode.coverage_penalty=0.2: is for translation by a model with attention; set it to 0'),
-    ({}, dict(beam=4, groups=2, diversity=0.5, n_best=4, coverage_penalty=0.2, no_repeat=2, length_penalty=0.0), None),
+    ({}, dict(num_beams=4, num_beam_groups=2, diversity_penalty=0.5, n_best=4, coverage_penalty=0.2, no_repeat_ngram_size=2, length_penalty=0.0), None),
     ({}, dict(sample=True, min_p=1.0, top_k=3), None),
     ({}, dict(sample=True, length_penalty=0.0), None),
-    ({}, dict(exact=True, n_best=3, no_repeat=2, length_penalty=0.0, prefix='a'), None),
-    ({}, dict(exact=True, beam=4), 'config.decode.beam=4: is of a beam, and an exact search has none; write 1'),
+    ({}, dict(exact=True, n_best=3, no_repeat_ngram_size=2, length_penalty=0.0, prefix='a'), None),
+    ({}, dict(exact=True, num_beams=4), 'config.decode.num_beams=4: is of a beam, and an exact search has none; write 1'),
     ({}, dict(exact=True, coverage_penalty=0.2), 'config.decode.coverage_penalty=0.2: is of a beam, and an exact search has none; '
      'write 0.0'),
     ({}, dict(exact=True, sample=True), 'config.decode.exact=True: searches for an answer, and a sampler draws it; leave out one '
      'of them'),
-    ({}, dict(beam=4, diversity=0.5), 'config.decode.diversity=0.5: is between groups, and there is one; write 0, or more groups'),
+    ({}, dict(num_beams=4, diversity_penalty=0.5), 'config.decode.diversity_penalty=0.5: is between groups, and there is one; write 0, or more groups'),
     *[({}, {'sample': True, field: value}, f'config.decode.{field}={value}: a sampler draws one answer; write {field}={unread}, '
        'or leave out the sampler') for field, value, unread in (
            ('n_best', 3, 1), ('length_penalty', 0.6, 0.0), ('coverage_penalty', 0.2, 0.0))],
@@ -329,12 +338,12 @@ def test_a_search_for_translations_is_possible_or_refused(model, fields, sentenc
 
 
 def test_a_search_is_as_its_config_says():
-    fields = dict(beam=4, length_penalty=0.5, coverage_penalty=0.1, groups=2, diversity=0.3, no_repeat=3, min_length=5, n_best=2,
+    fields = dict(num_beams=4, length_penalty=0.5, coverage_penalty=0.1, num_beam_groups=2, diversity_penalty=0.3, no_repeat_ngram_size=3, min_length=5, n_best=2,
                   length_factor=1.5)
     config = tiny_config('seq2seq', data=dict(source='reverse'), decode=fields)
     method, limits = configs.method(config), configs.limits(config)
-    assert method == decode.Beam(4, 0.5, 0.1, groups=2, diversity=0.3, n_best=2)
-    assert limits == decode.Limits(config.decode.max_new_tokens, 1.5, no_repeat=3, min_length=5)
+    assert method == decode.Beam(4, 0.5, 0.1, num_beam_groups=2, diversity_penalty=0.3, n_best=2)
+    assert limits == decode.Limits(config.decode.max_new_tokens, 1.5, no_repeat_ngram_size=3, min_length=5)
 
 
 def test_gradients_of_a_translation_are_not_looked_at():
@@ -403,13 +412,13 @@ def test_a_saved_name_that_is_not_known_is_refused(change, sentence):
 
 @pytest.mark.parametrize('field, value, counts', [
     ('model.width', 64, True), ('data.source', 'file:x', True), ('data.batch_size', 16, True), ('seed', 1, True),
-    ('optimizer.learning_rate', 0.5, True), ('optimizer.b1', 0.5, True), ('train.accumulate', 2, True),
+    ('optimizer.learning_rate', 0.5, True), ('optimizer.b1', 0.5, True), ('train.gradient_accumulation_steps', 2, True),
     ('train.steps', 9, False), ('train.eval_every', 9, False), ('train.eval_batches', 9, False), ('train.save_every', 9, False),
     ('train.keep_latest', 9, False), ('train.keep_best', 9, False), ('train.max_skipped', 9, False), ('train.peak_flops', 1e12, False),
     ('parallel.fsdp', 2, False), ('decode.top_k', 3, False), ('data.split', 'test', False), ('data.split_seed', 1, True),
-    ('data.split_column', 'part', True), ('parameters', 9, True), ('task', 'tagging', True), ('decode.beam', 4, False),
-    ('train.decode_rows', 9, False), ('train.label_smoothing', 0.1, True), ('train.teacher', 'linear', True),
-    ('data.shared', True, True),
+    ('data.split_column', 'part', True), ('parameters', 9, True), ('task', 'tagging', True), ('decode.num_beams', 4, False),
+    ('train.decode_rows', 9, False), ('train.label_smoothing', 0.1, True), ('train.teacher_forcing', 'linear', True),
+    ('data.shared_vocabulary', True, True),
 ])
 def test_two_configs_differ_where_the_experiment_does(field, value, counts):
     run = next(run for run in RUNS if field in configs.flatten(configs.defaults(run[0], task=run[1], source=run[2])))
@@ -424,14 +433,15 @@ def test_another_model_differs_in_the_fields_that_only_one_has():
                  configs.differences(configs.defaults('gpt'), configs.defaults('recurrent'))}
     assert different['model.name'] == ('gpt', 'recurrent')
     assert different['model.heads'] == (4, None)
-    assert different['model.tie'] == (True, False)
+    assert different['model.tie_embeddings'] == (True, False)
     assert different['model.cell'] == (None, 'lstm')
 
 
 @pytest.mark.parametrize('path', EXPERIMENTS, ids=lambda path: path.stem)
 def test_every_experiment_and_variant_is_possible_and_says_what_it_is(path):
-    for variant in ('', *(f':{name}' for name in experiment_files.variants(path))):
-        configs.validate(experiment_files.load(f'{path}{variant}'))
+    with loaded(path):
+        for variant in ('', *(f':{name}' for name in experiment_files.variants(path))):
+            configs.validate(experiment_files.load(f'{path}{variant}'))
     first_line = experiment_files.title(path)
     assert len(first_line) >= 10 and first_line.endswith('.')
 
@@ -442,8 +452,8 @@ def test_there_are_experiments():
 
 def test_rows_of_a_generated_set_cannot_be_carried():
     with pytest.raises(FieldError) as caught:
-        configs.validate(tiny_config('recurrent', data=dict(source='copy', carry=True)))
-    assert str(caught.value) == ("config.data.carry=True: is for language models; this run is for language_model on "
+        configs.validate(tiny_config('recurrent', data=dict(source='copy', stateful=True)))
+    assert str(caught.value) == ("config.data.stateful=True: is for language models; this run is for language_model on "
                                  "'copy'; leave it out")
 
 
@@ -457,21 +467,21 @@ def test_the_task_is_the_one_that_is_named_or_the_one_that_the_source_is_for(sou
 
 
 def test_a_run_of_another_kind_keeps_what_was_chosen_and_takes_the_defaults_of_its_own():
-    config = tiny_config('gpt', train=dict(steps=9), decode=dict(beam=3, prompt='a'))
+    config = tiny_config('gpt', train=dict(steps=9), decode=dict(num_beams=3, prompt='a'))
     llama = configs.for_another(config, {'model.name': 'llama'})
     assert (llama.model.width, llama.model.heads, llama.train.steps) == (config.model.width, config.model.heads, 9)
     assert llama.model.norm == configs.defaults('llama').model.norm != config.model.norm
     pairs = configs.for_another(config, {'model.name': 'seq2seq', 'data.source': 'reverse'})
-    assert (pairs.decode.beam, pairs.data.source, 'prompt' in pairs.decode) == (3, 'reverse', False)
+    assert (pairs.decode.num_beams, pairs.data.source, 'prompt' in pairs.decode) == (3, 'reverse', False)
     configs.validate(pairs)
 
 
 def test_a_config_of_before_with_the_fields_of_all_kinds_is_read():
     config = tiny_config('reader', data=dict(source='reviews'))
     saved = config.to_dict()
-    saved['data'].update(sequence_length=16, carry=False, documents='', masked=0.15, format='')  # what nothing read
-    saved['decode'].update(prompt='\n', beam=1)
-    saved['train'].update(teacher='always')
+    saved['data'].update(sequence_length=16, stateful=False, documents='', mask_probability=0.15, format='')  # what nothing read
+    saved['decode'].update(prompt='\n', num_beams=1)
+    saved['train'].update(teacher_forcing='always')
     assert configs.loads(json.dumps(saved)).to_dict() == config.to_dict()
 
 
@@ -481,3 +491,41 @@ def test_an_old_name_is_read_and_answered_with_the_new_one(monkeypatch):
     saved['train']['updates'] = saved['train'].pop('steps') + 5
     assert configs.loads(json.dumps(saved)).train.steps == saved['train']['updates']
     assert configs.why_unknown('train.updates', tiny_config()) == 'config.train.updates: is called config.train.steps now'
+
+
+HAVING = {'text': ('gpt', {}), 'words': ('reader', dict(data=dict(source='reviews'))), 'pairs': ('seq2seq', dict(data=dict(source='reverse'))),
+        'masked': ('bert', dict(task='masked_lm'))}
+
+
+@pytest.mark.parametrize('old', configs.RENAMED)
+def test_every_old_name_is_read_from_a_run_and_answered_with_the_new_one(old):
+    new = configs.RENAMED[old]
+    (section, old_name), (_, new_name) = old.split('.'), new.split('.')
+    config = next(config for config in (tiny_config(model, **fields) for model, fields in HAVING.values()) if new_name in config[section])
+    now = config[section][new_name]
+    value = f'{now}x' if isinstance(now, str) else not now if isinstance(now, bool) else now + 1
+    saved = config.to_dict()
+    del saved[section][new_name]
+    saved[section][old_name] = value
+    read = configs.loads(json.dumps(saved))
+    assert read[section][new_name] == value and old_name not in read[section]
+    assert configs.why_unknown(old, config) == f'config.{old}: is called config.{new} now'
+    with config.unlocked():
+        config[section][old_name] = value
+    with pytest.raises(FieldError, match=f'^config.{old}={value!r}: is called {new_name} now$'):
+        configs.validate(config)
+        configs.check_model(config)
+
+
+def test_an_old_name_that_a_registered_model_has_is_its_own(monkeypatch):
+    class Windowed(models.GPT):
+        window: int = 4
+
+    monkeypatch.setattr(models.MODELS, '_things', {**models.MODELS._things, 'windowed': Windowed})
+    config = tiny_config('windowed', model=dict(window=7, sliding_window=2))
+    configs.validate(config)
+    again = configs.loads(configs.dumps(config))
+    assert (again.model.window, again.model.sliding_window) == (7, 2)
+    assert models.build('windowed', vocabulary=5, context_length=8, window=3).window == 3
+    del (saved := config.to_dict())['model']['window']
+    assert configs.loads(json.dumps(saved)).model.window == 4

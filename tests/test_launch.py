@@ -18,7 +18,7 @@ import pytest
 
 from seqjax import config as configs
 from seqjax import modes
-from seqjax.modes import experiment_files
+from seqjax.modes.command import experiment_files
 import seqjax.train
 from tests.labelled_files import LETTERS, labelled_config, untrained_run, write_labelled
 from tests.pair_files import pair_config, untrained_translator, write_pairs
@@ -36,7 +36,7 @@ VARIANTS = ('narrow', 'wide')
 
 
 def get_config(variant='wide'):
-    config = configs.defaults('per_step')
+    config = configs.defaults('recurrent')
     config.data.update(batch_size=8, sequence_length=16)
     config.model.update(width=4 if variant == 'narrow' else 8)
     config.train.update(steps=2, eval_batches=2)
@@ -162,20 +162,19 @@ MISTAKES = [
     ('--config.optimizer.name=adamm', "config.optimizer.name='adamm': no such optimizer; did you mean 'adam'?"),
     ('--config.optimizer.schedule=cosin', "config.optimizer.schedule='cosin': no such schedule; did you mean 'cosine'?"),
     ('--config.optimizer.warmup_steps=4', 'config.optimizer.warmup_steps=4: must be less than train.steps=4'),
-    ('--config.optimizer.name=sgd --config.optimizer.b2=none',
-     "config.optimizer.weight_decay=0.1: 'sgd' has no weight decay; set it to 0, or use 'adamw'"),
+    ('--config.optimizer.name=adam', "config.optimizer.weight_decay=0.1: 'adam' has no weight decay; set it to 0, or use 'adamw'"),
     ('--config.optimizer.name=sgd', "config.optimizer.b2=0.99: 'sgd' does not take it; set it to none"),
     ('--config.optimizer.freeze=blok*', "config.optimizer.freeze='blok*': matches no parameter; there are: decoder/block_0/"),
     ('--config.optimizer.freeze=*', "config.optimizer.freeze='*': freezes every parameter; nothing is left to train"),
-    ('--config.optimizer.rates=x', "config.optimizer.rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
-    ('--config.optimizer.rates=*=nan', "config.optimizer.rates='*=nan': nan must be a positive number"),
+    ('--config.optimizer.layerwise_rates=x', "config.optimizer.layerwise_rates='x': write PATTERN=FACTOR, as in 'embedding/*=0.1,block_3/*=2'"),
+    ('--config.optimizer.layerwise_rates=*=nan', "config.optimizer.layerwise_rates='*=nan': nan must be a positive number"),
     ('--config.data.tokenizer=chars', "config.data.tokenizer='chars': no such tokenizer; did you mean 'char'?"),
     ('--config.data.tokenizer=bpe --config.data.vocabulary=9', 'config.data.vocabulary=9: byte pairs start from 256 bytes'),
     ('--config.data.source=web:x', "config.data.source='web:x': write 'python', 'file:PATH' or 'tfds:NAME', or name an "
                                    'embedded set: python, copy'),
     ('--config.data.source=adding', "config.model.name='gpt': cannot learn 'regression', which the data is for; models that "),
     ('--config.task=regresion', "config.task='regresion': no such task; did you mean 'regression'?"),
-    ('--config.data.carry=true', "config.data.carry=True: 'gpt' has no state to carry; set it to false, or use a model that"),
+    ('--config.data.stateful=true', "config.data.stateful=True: 'gpt' has no state to carry; set it to false, or use a model that"),
     ('--config.data.source=file:{folder}/none.txt', "/none.txt': no such file (looked in "),
     ('--config.data.source=file:{folder}/empty.txt', "/empty.txt': the file is empty"),
     ('--config.data.source=file:{folder}/latin.txt', "/latin.txt': line 1: byte 1 of the file is not UTF-8; convert it first"),
@@ -191,9 +190,9 @@ MISTAKES = [
     ('--config.parallel.strategy=pmap --config.parallel.fsdp=2',
      "config.parallel.strategy='pmap': is data parallel only; set fsdp=1 and tensor=1, or use 'jit'"),
     ('--config.data.batch_size=12', 'config.data.batch_size=12: must be a multiple of 8: data x fsdp = 8 shards'),
-    ('--config.train.accumulate=3', 'config.train.accumulate=3: must divide data.batch_size=8'),
-    ('--config.train.accumulate=2', 'config.data.batch_size=8: must be a multiple of 16: data x fsdp = 8 shards, and '
-                                    'train.accumulate=2'),
+    ('--config.train.gradient_accumulation_steps=3', 'config.train.gradient_accumulation_steps=3: must divide data.batch_size=8'),
+    ('--config.train.gradient_accumulation_steps=2', 'config.data.batch_size=8: must be a multiple of 16: data x fsdp = 8 shards, and '
+                                    'train.gradient_accumulation_steps=2'),
     ('--config.decode.top_p=0', 'config.decode.top_p=0.0: must be more than 0 and at most 1'),
     ('steps=5', "'steps=5' is left over: options are written --name=value, as in --config.train.steps=5"),
     ('train', "'train' is left over: options are written --name=value\n"),
@@ -201,7 +200,7 @@ MISTAKES = [
     ('--worckdir=x', 'no flag --worckdir; did you mean --workdir?'),
     ('--zzz=5', 'no flag --zzz; there are: --config, --workdir, --mode, '),
     ('--mode=tain', "--mode=tain: no such mode; did you mean 'train'?"),
-    ('--mode=zzz', '--mode=zzz: no such mode; choose one of: average, cells, cost, describe, eval, export, generate, hugging_face, '),
+    ('--mode=zzz', '--mode=zzz: no such mode; choose one of: average, cells, cost, describe, embed, eval, export, generate, '),
     ('--cpu_devices=x', '--cpu_devices=x: must be a whole number'),
     ('--cpu_devices=-1', '--cpu_devices=-1: must be at least 0'),
     ('--coordinator=here', "--coordinator=here: write HOST:PORT of process 0, or 'auto'"),
@@ -212,27 +211,27 @@ MISTAKES = [
     ('--config.data.documents=line --config.data.tokenizer=byte --config.data.source=file:{folder}/short.txt',
      "config.data.documents='line': the held-out text has no document of two tokens or more"),
     ('--config.data.batching=pack', "config.data.batching: is for labelled sequences and translations; this run is for language_model on "),
-    ('--config.data.spelling=4', 'config.data.spelling: is for labelled sequences; this run is for language_model on '),
+    ('--config.data.characters_per_word=4', 'config.data.characters_per_word: is for labelled sequences; this run is for language_model on '),
     ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test "),
     ('--config.parameters=-5', 'config.parameters=-5: must be a positive number, or 0 for off'),
     ('--config.parameters=many', '--config.parameters=many: must be a whole number'),
-    ('--config.decode.beam=0', 'config.decode.beam=0: must be at least 1'),
+    ('--config.decode.num_beams=0', 'config.decode.num_beams=0: must be at least 1'),
     ('--config.decode.n_best=2', 'config.decode.n_best: is for translations; this run is for language_model on '),
-    ('--config.decode.beam=4 --config.decode.groups=3', 'config.decode.groups=3: must divide beam=4'),
-    ('--config.decode.beam=4 --config.decode.groups=2', 'config.decode.diversity=0.0: must be more than 0, or the 2 '),
+    ('--config.decode.num_beams=4 --config.decode.num_beam_groups=3', 'config.decode.num_beam_groups=3: must divide num_beams=4'),
+    ('--config.decode.num_beams=4 --config.decode.num_beam_groups=2', 'config.decode.diversity_penalty=0.0: must be more than 0, or the 2 '),
     ('--config.decode.min_p=2', 'config.decode.min_p=2.0: must be at least 0 and at most 1 (0 keeps all tokens)'),
     ('--config.decode.length_penalty=-1', 'config.decode.length_penalty: is for translations; this run is for language_model on '),
     ('--config.decode.coverage_penalty=1', 'config.decode.coverage_penalty: is for translations; this run is for language_model on '),
     ('--config.decode.batch_size=0', 'config.decode.batch_size=0: must be at least 1'),
     ('--config.decode.sample=true', 'config.decode.sample: is for translations; this run is for language_model on '),
-    ('--config.train.decode_rows=5', 'config.train.decode_rows: is for translation; this run is for language_model on '),
-    ('--config.train.teacher=linear', 'config.train.teacher: is for translation; this run is for language_model on '),
+    ('--config.train.decode_rows=5', 'config.train.decode_rows: is for translation, captioning; this run is for language_model on '),
+    ('--config.train.teacher_forcing=linear', 'config.train.teacher_forcing: is for translation, captioning; this run is for language_model on '),
     ('--config.train.label_smoothing=1', 'config.train.label_smoothing=1.0: must be at least 0 and less than 1'),
     ('--input=x', '--input=x: is for --mode=generate|predict|score; leave it out'),
     ('--ensemble=a,b', '--ensemble=a,b: is for --mode=generate; leave it out'),
     ('--explain', '--explain: is for --mode=generate; leave it out'),
     ('--last=3', '--last=3: is for --mode=average; leave it out'),
-    ('--checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|export|hugging_face; leave it out'),
+    ('--checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|probe|zero_shot|embed|export|hugging_face; leave it out'),
     ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
      '--config.data.source is given twice, as file:a.tsv and file:b.tsv; give it once, and put quotes around a value with'),
 ]
@@ -266,14 +265,14 @@ LABELLED_MISTAKES = [
     ('--config.data.split=tests', "config.data.split='tests': did you mean 'test'?"),
     ('--config.data.split=test', "config.data.split='test': training is watched on the validation split, and the test split "
                                  'is measured once, at the end; leave it out, or use --mode=eval'),
-    ('--config.data.shapes=0', 'config.data.shapes=0: must be at least 1'),
+    ('--config.data.num_buckets=0', 'config.data.num_buckets=0: must be at least 1'),
     ('--config.data.documents=line', 'config.data.documents: is for language models, masked language models and span corruption; this run is '),
-    ('--config.data.spelling=8', "config.data.spelling=8: goes together with config.model.character_encoder=''; set both "),
-    ('--config.data.spelling=8 --config.model.character_encoder=conv',
-     "config.data.spelling=8: needs words; set it to 0, or data.tokenizer to 'word'"),
+    ('--config.data.characters_per_word=8', "config.data.characters_per_word=8: goes together with config.model.character_encoder=''; set both "),
+    ('--config.data.characters_per_word=8 --config.model.character_encoder=conv',
+     "config.data.characters_per_word=8: needs words; set it to 0, or data.tokenizer to 'word'"),
     ('--config.data.tokenizer=words', "config.data.tokenizer='words': no such tokenizer; did you mean 'word'?"),
-    ('--config.data.vectors=no.txt', "config.data.vectors='no.txt': are of words, and data.tokenizer='char'; write 'word'"),
-    ('--config.data.vectors=no.txt --config.data.tokenizer=word', "config.data.vectors='no.txt': no such file (looked in "),
+    ('--config.data.word_vectors=no.txt', "config.data.word_vectors='no.txt': are of words, and data.tokenizer='char'; write 'word'"),
+    ('--config.data.word_vectors=no.txt --config.data.tokenizer=word', "config.data.word_vectors='no.txt': no such file (looked in "),
     ('--config.data.format=jsnl', "config.data.format='jsnl': did you mean 'jsonl'?"),
     ('--config.data.format=tsv',
      "/trees.jsonl': line 1: has 1 column and 2 are needed; fix it, or set config.data.on_error=skip"),
@@ -283,7 +282,7 @@ LABELLED_MISTAKES = [
     ('--config.data.source=file:{folder}/{{train,dev}}.tsv', "/train.tsv': no such file (looked in "),
     ('--config.data.source=file:{folder}/text.txt', "/text.txt': the format text has no labels for classification; those "),
     ('--config.data.source=web:x', "config.data.source='web:x': write 'file:PATH' or 'tfds:NAME', or name an embedded set: "
-                                   'cldr, reviews, python_docs, moving_digits'),
+                                   'cldr, reviews, python_docs, digits, moving_digits, moving_digit_videos'),
     ('--config.data.source=python', "config.task='classification': the set 'python' is for: language_model, masked_lm, "),
     ('--config.data.source=adding', "config.task='classification': the set 'adding' is for: regression; embedded sets for "),
     ('--config.task=regression', "/trees.jsonl': line 1: the target is no finite number: '"),
@@ -337,8 +336,8 @@ COMMANDS = [
      '/no_function.py: an experiment is a Python file with get_config()'),
     ('--config={folder}/returns_5.py --workdir={new}', '5 is not a config; start from seqjax.config.defaults(model)'),
     ('--config={folder}/wrong_model.py --workdir={new}', "config.model.name='gtp': no such model; did you mean 'gpt'?"),
-    ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.tie=maybe',
-     '--config.model.tie=maybe: must be true or false'),
+    ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.tie_embeddings=maybe',
+     '--config.model.tie_embeddings=maybe: must be true or false'),
     ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.heads=2',
      "no field 'heads' in config.model (recurrent); choose one of: activation_penalty, cell, depth, dropout, dtype, "),
     ('--config=experiments/language/char_lstm.py --workdir={new} --config.model.cell=lstmm',
@@ -385,13 +384,13 @@ COMMANDS = [
     ('--config=experiments/scaling/complexity.py --workdir={new} --mode=cost --config.cost.layers=recurent',
      "config.cost.layers='recurent': no such layer as 'recurent'; did you mean 'recurrent'?"),
     ('--config=experiments/scaling/complexity.py --workdir={new} --mode=cost --checkpoint=best',
-     '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|export|hugging_face; leave it out'),
+     '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|probe|zero_shot|embed|export|hugging_face; leave it out'),
     ('--workdir={trained} --mode=cost --config.model.depth=2', 'holds another experiment, with config.model.depth=1 and not 2'),
     ('--workdir={trained} --mode=predict', '--mode=predict: give --input=FILE with a line for every sequence'),
     ('--workdir={trained} --mode=predict --input=', '--mode=predict: give --input=FILE with a line for every sequence'),
     ('--workdir={trained} --mode=predict --input={folder}/none.txt',
      '/none.txt: cannot be read (No such file or directory)'),
-    ('--workdir={trained} --mode=predict --input={folder}', ': cannot be read (Is a directory)'),
+    ('--workdir={trained} --mode=predict --input={folder}', 'has not learned to label sequences; use --mode=generate'),
     ('--workdir={trained} --mode=predict --input={folder}/text.txt',
      '/trained: the run has not learned to label sequences; use --mode=generate\n'),
     ('--workdir={trained} --mode=score', '--mode=score: give --input=FILE with a line for every sequence, or --input=- to '),
@@ -407,11 +406,11 @@ COMMANDS = [
      "config.decode.prompt='a': is not read, as every line of --input is a prompt; write '\\n'"),
     ('--workdir={trained} --mode=generate --ensemble=x', '--ensemble=x: is for a run that translates, and this one goes '),
     ('--workdir={trained} --mode=generate --explain', '--explain: is for a run that translates, and this one goes on '),
-    ('--workdir={trained} --mode=generate --config.decode.beam=2 --config.decode.samples=3',
-     'config.decode.samples=3: a beam finds config.decode.beam=2 texts; ask for fewer, or widen it'),
-    ('--workdir={trained} --mode=generate --config.decode.beam=2 --config.decode.prompt=a',
+    ('--workdir={trained} --mode=generate --config.decode.num_beams=2 --config.decode.samples=3',
+     'config.decode.samples=3: a beam finds config.decode.num_beams=2 texts; ask for fewer, or widen it'),
+    ('--workdir={trained} --mode=generate --config.decode.num_beams=2 --config.decode.prompt=a',
      'config.decode.max_new_tokens=500: a beam looks at all of its text, 501 tokens with the prompt, and the model can look '
-     'at 16; ask for fewer, or set config.decode.beam=1'),
+     'at 16; ask for fewer, or set config.decode.num_beams=1'),
     ('--workdir={translator} --mode=generate', '--mode=generate: give --input=FILE with a line for every sequence, or '),
     ('--workdir={translator} --mode=generate --input={folder}/none.txt', '/none.txt: cannot be read (No such file or '),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --ensemble={folder}/none',
@@ -424,13 +423,13 @@ COMMANDS = [
      'config.decode.samples: is for language models; this run is for translation on '),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.length_penalty=-1',
      'config.decode.length_penalty=-1.0: must be at least 0'),
-    ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.sample=true --config.decode.beam=4',
-     'config.decode.beam=4: a sampler draws one answer; write beam=1'),
+    ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.sample=true --config.decode.num_beams=4',
+     'config.decode.num_beams=4: a sampler draws one answer; write num_beams=1'),
     ('--workdir={translator} --config.train.decode_rows=-5', 'config.train.decode_rows=-5: must be at least 0'),
-    ('--workdir={translator} --config.train.teacher=linaer',
-     "config.train.teacher='linaer': no such schedule; did you mean 'linear'?"),
+    ('--workdir={translator} --config.train.teacher_forcing=linaer',
+     "config.train.teacher_forcing='linaer': no such schedule; did you mean 'linear'?"),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.n_best=2',
-     'config.decode.n_best=2: must be at least 1 and at most beam=1'),
+     'config.decode.n_best=2: must be at least 1 and at most num_beams=1'),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --config.decode.temperature=0.5',
      'config.decode.temperature=0.5: is for answers that are drawn; set config.decode.sample=true too, or write 0.8\n'),
     ('--workdir={translator} --mode=generate --input={folder}/text.txt --checkpoint=7',
@@ -550,8 +549,7 @@ def test_evaluation_gives_the_numbers_of_the_end_of_training(launch, continued, 
 
 def test_none_takes_back_what_an_experiment_sets(launch, folder, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(seqjax.train, 'prepare', lambda config, workdir, report, **_: seen.append(config))
-    monkeypatch.setattr(seqjax.train, 'train', lambda experiment: {})
+    monkeypatch.setattr(seqjax.train, 'train', lambda config, workdir, **_: seen.append(config))
     code, _, err = run_here(launch, [f'--config={GPT}', f'--workdir={tmp_path}', '--config.optimizer.b2=None'], monkeypatch)
     assert code == 0, err
     assert seen[0].optimizer.b2 is None
@@ -629,7 +627,7 @@ def test_a_compressed_file_that_is_none_is_refused(content, reason, launch, tran
 
 def test_several_answers_come_with_the_number_of_their_line_and_scores_as_objects(launch, translator, tmp_path, monkeypatch):
     (tmp_path / 'lines.txt').write_text('ab\n\ncd')
-    words = [f'--workdir={translator}', '--mode=generate', f'--input={tmp_path / "lines.txt"}', '--config.decode.beam=2',
+    words = [f'--workdir={translator}', '--mode=generate', f'--input={tmp_path / "lines.txt"}', '--config.decode.num_beams=2',
              '--config.decode.n_best=2', '--config.decode.length_penalty=0']
     code, out, err = run_here(launch, words, monkeypatch)
     assert code == 0, err
@@ -700,9 +698,7 @@ def test_a_sweep_that_is_interrupted_leaves_as_a_single_run_does(launch, folder,
 
 def test_a_variant_that_is_named_is_trained_alone(launch, folder, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(seqjax.train, 'prepare',
-                        lambda config, workdir, report, **_: seen.append((config.model.width, workdir)))
-    monkeypatch.setattr(seqjax.train, 'train', lambda experiment: {})
+    monkeypatch.setattr(seqjax.train, 'train', lambda config, workdir, **_: seen.append((config.model.width, workdir)))
     words = sweep_words(folder, tmp_path / 'one')
     code, _, err = run_here(launch, [words[0] + ':narrow', *words[1:]], monkeypatch)
     assert code == 0, err
@@ -723,7 +719,7 @@ def test_the_help_of_a_mode_lists_its_flags_and_the_fields_that_it_reads(launch,
 def test_without_a_run_the_help_of_a_mode_lists_the_fields_of_all_kinds_with_their_defaults(launch, monkeypatch):
     code, out, err = run_here(launch, ['--mode=generate', '--help'], monkeypatch)
     assert (code, err) == (0, '')
-    assert '  --config.decode.beam (default: 1)  Beam width; 1: greedy search.\n' in out
+    assert '  --config.decode.num_beams (default: 1)  Beam width; 1: greedy search.\n' in out
     assert '  --config.decode.stop (default: ' in out and '--config.train' not in out
     assert run_here(launch, ['--mode=average', '--help'], monkeypatch)[1].endswith('Fields of the config:\n  none\n')
 

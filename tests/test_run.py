@@ -37,6 +37,8 @@ def test_a_language_model_generates_scores_and_is_evaluated(writer):
     assert len(run.generate('def ', samples=3)) == 3
     with pytest.raises(FieldError, match="^temprature=1: no such field of config.decode; did you mean 'temperature'?"):
         run.generate('def ', temprature=1)
+    with pytest.raises(FieldError, match='^beam=2: is called num_beams now$'):
+        run.generate('def ', beam=2)
     tokens = run.codec.inputs('def x():')
     logits = run.model.apply({'params': run.params}, tokens[None])
     by_hand = [float(jax.nn.log_softmax(logits[0, t])[token]) for t, token in enumerate(tokens[1:])]
@@ -59,7 +61,7 @@ def test_a_translator_translates_and_scores(tmp_path):
     lines = ['ab', '', 'cd a']
     found = [answers[0][1] for answers in translate_lines(config, tmp_path / 'run', lines)]
     assert run.translate(lines) == found
-    assert [len(answers) for answers in run.translate(lines, beam=3, n_best=2)] == [2, 1, 2]
+    assert [len(answers) for answers in run.translate(lines, num_beams=3, n_best=2)] == [2, 1, 2]
     assert run.score([('ab', 'wx')]) == list(score_lines(config, tmp_path / 'run', ['ab\twx']))
 
 

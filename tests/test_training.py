@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from seqjax.modes import experiment_files
+from seqjax.modes.command import experiment_files
 from tests.processes import finish, start
 
 UNIGRAM_LOSS = 3.2  # nats: what knowing only the frequency of each character of the embedded text gives

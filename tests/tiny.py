@@ -1,11 +1,15 @@
 """A config and a text so small that a whole run takes seconds."""
 
+import contextlib
 import pathlib
 import random
 import string
+import sys
+from unittest import mock
 
 from seqjax import config as configs
-from seqjax import models, tasks
+from seqjax import data, models, tasks
+from seqjax.modes.command import experiment_files
 
 _SIZES = {
     'data': dict(batch_size=8, sequence_length=16),
@@ -26,13 +30,16 @@ def tiny_config(model='gpt', /, **sections):
     config.model.update({field: value for field, value in _MODEL_SIZES.items() if field in config.model})
     if model == 'gpt':
         config.model.heads = 2
+    if model == 'resnet':
+        config.model.depth = 8  # 6 n + 2
     for section, fields in _SIZES.items():
         config[section].update({field: value for field, value in fields.items() if field in config[section]})
     with config.unlocked():
         for section, fields in sections.items():
             if isinstance(fields, dict):
                 for field in fields:
-                    assert field in config[section] or configs.why_unknown(f'{section}.{field}', config), f'no field {section}.{field}'
+                    path = f'{section}.{field}'
+                    assert field in config[section] or path not in configs.RENAMED and configs.why_unknown(path, config), f'no field {path}'
                 config[section].update(fields)
             else:
                 config[section] = fields
@@ -56,3 +63,16 @@ def write_text(path, characters=20000, seed=0):
     path = pathlib.Path(path)
     path.write_text(''.join(lines)[:characters], 'utf-8')
     return path
+
+
+@contextlib.contextmanager
+def loaded(path):
+    """An experiment file as a module; the models and sources that it registers are known within, and let go afterwards."""
+    name = f'experiment_{path.stem}'
+    with (mock.patch.object(models.MODELS, '_things', dict(models.MODELS)),
+          mock.patch.object(data.SOURCES, '_things', dict(data.SOURCES))):
+        experiment_files.load(str(path))
+        try:
+            yield sys.modules[name]
+        finally:
+            del sys.modules[name]

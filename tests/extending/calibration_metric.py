@@ -25,7 +25,7 @@ def calibration_error(probabilities, targets, bins=10):
 
 def get_config():
     config = configs.defaults(model='reader', task='classification', source='cldr')
-    config.data.update(tokenizer='char', batch_size=64, shapes=1)
+    config.data.update(tokenizer='char', batch_size=64, num_buckets=1)
     config.model.update(encoder='elman', width=8)
     config.train.update(steps=2, eval_every=1, eval_batches=2, save_every=2, baselines=False,
                         stop_metric='eval/calibration_error', patience=5)

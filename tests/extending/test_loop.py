@@ -9,7 +9,7 @@ import pytest
 
 from seqjax.errors import FieldError
 from seqjax import train
-from seqjax.modes import experiment_files
+from seqjax.modes.command import experiment_files
 
 ROOT = pathlib.Path(__file__).parents[2]
 FILE = ROOT / 'tests' / 'extending' / 'plain_loop.py'

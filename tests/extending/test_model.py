@@ -34,7 +34,7 @@ def family():
 @pytest.fixture(scope='module')
 def case(family):
     """(model, random parameters)"""
-    model = models.build('gated_convolution', dict(vocabulary=V, context_length=T), width=D, depth=L, kernel_size=K, tie=False)
+    model = models.build('gated_convolution', dict(vocabulary=V, context_length=T), width=D, depth=L, kernel_size=K, tie_embeddings=False)
     assert isinstance(model, family)
     return model, random_parameters(model, TOKENS)
 
@@ -92,10 +92,10 @@ class LocalAttention(nn.MultiHeadAttention):
 @pytest.mark.parametrize('scan', [False, True], ids=['', 'scan'])
 def test_a_block_that_is_passed_in_is_that_of_a_family_with_a_window(scan):
     norm = functools.partial(nn.make_norm, 'layer', bias=False)
-    own = models.DecoderOnly(V, width=8, depth=L, scan=scan, norm=norm, context_length=T,
+    own = models.DecoderOnly(V, width=8, depth=L, scan_layers=scan, norm=norm, context_length=T,
                              block=nn.Block(LocalAttention(8, 2), nn.FeedForward(), norm),
                              positions=nn.Positions('learned', 8, 2, T))
-    gpt = models.GPT(V, width=8, depth=L, heads=2, scan=scan, window=2, context_length=T)
+    gpt = models.GPT(V, width=8, depth=L, heads=2, scan_layers=scan, sliding_window=2, context_length=T)
     params = random_parameters(gpt, TOKENS)
     shapes = lambda model: jax.tree.map(jnp.shape, linen.unbox(jax.eval_shape(model.init, jax.random.key(0), TOKENS)))
     assert shapes(own) == shapes(gpt)  # parameters of the same names

@@ -37,7 +37,7 @@ def measured(module, directory, *, accumulate=1, **mesh):
     config = module.get_config()
     config.parallel.update(mesh)
     config.data.train_examples = 100
-    config.train.accumulate = accumulate
+    config.train.gradient_accumulation_steps = accumulate
     config.optimizer.update(name='sgd', schedule='constant', learning_rate=1.0, warmup_steps=0, clip_norm=0.0, weight_decay=0.0)
     parts = train.build(config, RunDirectory(directory))
     strategy, state, batch = parts.strategy, parts.initial_state(config), parts.training[0]
@@ -85,7 +85,7 @@ def test_a_set_that_it_cannot_be_learned_from_is_refused(module):
     config = module.get_config()
     config.data.source = 'reverse'
     with pytest.raises(FieldError, match="^config.task='halves': the set 'reverse' is for: translation; embedded sets for halves: "
-                                         'cldr, reviews, python_docs, moving_digits$'):
+                                         'cldr, reviews, python_docs, digits, moving_digits, moving_digit_videos$'):
         configs.validate(config)
 
 
