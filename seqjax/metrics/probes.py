@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # C of the logistic regression, the inverse of the penalty
 ROWS = 1000  # test rows whose neighbours are looked for at a time
+GROUP = 64  # columns of which only the largest is looked at first
 
 
 class Probe(NamedTuple):
@@ -38,11 +39,13 @@ def linear_probe(train: tuple[ArrayLike, ArrayLike], validation: tuple[ArrayLike
     """
     model, standardise = _Logistic(iterations), _standardiser(train[0])
     rows = {name: (standardise(x), np.asarray(y)) for name, (x, y) in dict(train=train, validation=validation, test=test).items()}
-    found = []
+    best = None
     for strength in strengths:  # each begins where the one before ended: the path from strong to weak penalties is short
         model.fit(*rows['train'], strength)
-        found.append(Probe(model.score(*rows['test']), strength, model.score(*rows['validation'])))
-    return max(found, key=lambda probe: probe.validation)
+        found = model.score(*rows['validation']), strength, model.weights()
+        best = found if best is None or found[0] > best[0] else best
+    validation, strength, weights = best
+    return Probe(model.with_weights(weights).score(*rows['test']), strength, validation)
 
 
 def nearest_neighbours(train: tuple[ArrayLike, ArrayLike], features: ArrayLike | None = None, k: int = 20,
@@ -65,7 +68,7 @@ def nearest_neighbours(train: tuple[ArrayLike, ArrayLike], features: ArrayLike |
         places = np.arange(len(similar))
         if features is None:
             similar[places, start + places] = -np.inf
-        nearest = np.argpartition(-similar, k - 1, axis=1)[:, :k]
+        nearest = _largest(similar, k)
         weights = np.exp((np.take_along_axis(similar, nearest, axis=1) - 1) / temperature)  # - 1: the same order, no overflow
         scores = np.zeros((len(similar), count))
         np.add.at(scores, (places[:, None], classes[nearest]), weights)
@@ -123,6 +126,13 @@ class _Logistic:
             self._model.set_params(C=strength).fit(x, y)
         return self
 
+    def weights(self):
+        return self._model.coef_.copy(), self._model.intercept_.copy()
+
+    def with_weights(self, weights):
+        self._model.coef_, self._model.intercept_ = weights
+        return self
+
     def score(self, x, y):
         return float(self._model.score(x, y))
 
@@ -133,6 +143,23 @@ def _standardiser(features):
     mean, deviation = x.mean(axis=0), x.std(axis=0)
     scale = np.where(deviation > 1e-6, deviation, np.inf).astype(np.float32)
     return lambda features: (np.asarray(features, np.float32) - mean) / scale
+
+
+def _largest(scores, k):
+    """[R, k], the columns of the k largest of each row of [R, M], in no order: they lie in the k groups of columns whose largest
+    ones are the largest, and only those groups are partitioned."""
+    R, M = scores.shape
+    groups = M // GROUP
+    if groups <= k:
+        return np.argpartition(scores, M - k, axis=1)[:, M - k:]
+    whole = scores[:, :groups * GROUP].reshape(R, GROUP, groups)  # a group is every groups-th column
+    best = np.argpartition(whole.max(axis=1), groups - k, axis=1)[:, groups - k:]           # [R, k]
+    columns = (best[:, None] + groups * np.arange(GROUP)[:, None]).reshape(R, -1)
+    rest = np.broadcast_to(np.arange(groups * GROUP, M), (R, M - groups * GROUP))
+    columns = np.concatenate([columns, rest], axis=1)                                       # [R, k GROUP + rest]
+    kept = np.take_along_axis(scores, columns, axis=1)
+    chosen = np.argpartition(kept, kept.shape[1] - k, axis=1)[:, kept.shape[1] - k:]
+    return np.take_along_axis(columns, chosen, axis=1)
 
 
 def _unit(features):
