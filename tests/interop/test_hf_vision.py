@@ -30,6 +30,7 @@ CASES = {
     'dinov2': ('Dinov2Model', DINOV2),
     'dinov2 giant': ('Dinov2Model', dict(DINOV2, use_swiglu_ffn=True, mlp_ratio=4)),
     'dinov2 classes': ('Dinov2ForImageClassification', dict(DINOV2, num_labels=5, hidden_act='relu', layerscale_value=0.1)),
+    'dinov2 from 0': ('Dinov2Model', dict(DINOV2, layerscale_value=0.0)),
     'dinov2 registers': ('Dinov2WithRegistersModel', dict(DINOV2, num_register_tokens=3)),
     'dinov2 registers classes': ('Dinov2WithRegistersForImageClassification', dict(DINOV2, num_labels=4, num_register_tokens=1)),
     'clip': ('CLIPModel', dict(text_config=TEXT, vision_config=IMAGE, projection_dim=6)),
@@ -211,6 +212,7 @@ def test_a_run_begins_with_the_files_and_has_the_network_that_they_describe(tmp_
 PREPROCESSORS = {
     'ViTImageProcessorPil': dict(size=dict(height=10, width=8), resample=2, image_mean=[0.5, 0.4, 0.3], image_std=[0.1, 0.2, 0.3]),
     'CLIPImageProcessorPil': dict(size=dict(shortest_edge=11), crop_size=dict(height=8, width=9), resample=3),
+    'ConvNextImageProcessorPil': dict(size=dict(shortest_edge=10), crop_pct=0.875, resample=3),
     'BitImageProcessorPil': dict(size=dict(shortest_edge=7), crop_size=dict(height=9, width=9), resample=3, rescale_factor=0.01),
 }
 PHOTOS = [np.random.default_rng(size).integers(0, 256, (*size, 3), np.uint8) for size in ((20, 14), (13, 17), (12, 12))]
@@ -242,6 +244,14 @@ def test_images_are_prepared_as_transformers_prepares_them(case, name, library, 
     (dict(size=dict(width=3), resample=2), "size={'width': 3}: must be a number, or"),
     (dict(size=8), "has no 'resample'"),
     (None, 'preprocessor_config.json: No such file'),
+    (dict(size=8, resample=2, do_flip_channel_order=True), 'do_flip_channel_order=True: no such step here'),
+    (dict(size=8, resample=2, do_pad=True), 'do_pad=True: no such step here'),
+    (dict(size=8, resample=2, rescale_offset=True), 'rescale_offset=True: no such step here'),
+    (dict(size=8, resample=2, crop_pct=0.9), "crop_pct=0.9: is read of processors of ConvNext's, and"),
+    (dict(size=8, resample=2, image_processor_type='ConvNextImageProcessor'),
+     "has no 'crop_pct', and do_resize is true"),
+    (dict(size=dict(height=8, width=8), crop_pct=0.9, image_processor_type='ConvNextImageProcessor'),
+     "'shortest_edge': ..."),
 ])
 @pytest.mark.parametrize('case', ['vit'], indirect=True)
 def test_what_is_not_said_of_images_is_asked_for_and_not_guessed(case, found, sentence, tmp_path):
@@ -261,6 +271,9 @@ def test_an_older_file_has_one_number_for_both_sides_or_for_the_shorter():
     assert parse(dict(rest, size=9, feature_extractor_type='ViTFeatureExtractor')).size == (9, 9)
     assert parse(dict(rest, size=9, crop_size=8, feature_extractor_type='CLIPFeatureExtractor', do_center_crop=True)).crop == (8, 8)
     assert parse(dict(rest, size=9, feature_extractor_type='CLIPFeatureExtractor')).size == 9
+    of_resnet = dict(rest, crop_pct=0.875, feature_extractor_type='ConvNextFeatureExtractor')
+    assert (parse(dict(of_resnet, size=224)).size, parse(dict(of_resnet, size=224)).crop) == (256, (224, 224))
+    assert (parse(dict(of_resnet, size=384)).size, parse(dict(of_resnet, size=384)).crop) == ((384, 384), None)
 
 
 # ------------------------------------------------------------------------------------------------ errors

@@ -49,7 +49,8 @@ def from_dinov2(options, architecture, names):
     F = int(fields['width'] * options.number('mlp_ratio', 4.0))
     outputs = _labels(options, architecture)
     return dict(
-        fields, feed_forward=(int(F * 2 / 3) + 7) // 8 * 8 if fields['gated'] else F, outputs=outputs,
+        fields, layer_scale=fields['layer_scale'] or 1.0,  # where they begin; they are there at 0, too
+        feed_forward=(int(F * 2 / 3) + 7) // 8 * 8 if fields['gated'] else F, outputs=outputs,
         activation='silu' if fields['gated'] else options.activation('hidden_act', 'gelu'), embedding_dropout=fields['dropout'],
         pooling='cls_mean' if outputs else 'cls', antialias=registers)
 

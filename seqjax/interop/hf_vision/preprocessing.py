@@ -14,6 +14,8 @@ from seqjax.errors import UserError
 FILE = 'preprocessor_config.json'
 # One number for `size`, as older files have it, is the shorter side for processors of these classes, and both sides for others.
 SHORTER = ('CLIP', 'Bit', 'ConvNext')
+STEPS = 'do_resize', 'do_center_crop', 'do_rescale', 'do_normalize', 'do_convert_rgb'  # that there are here
+WHOLE = 384  # processors of ConvNext's crop images of a smaller size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +68,17 @@ def parse(found: dict) -> Preprocessing:
     def on(flag, otherwise=True):
         return found.get(flag, otherwise) is not False and found.get(flag, otherwise) is not None
 
+    for key, value in found.items():
+        if value and (key.startswith('do_') and key not in STEPS or key in ('rescale_offset', 'offset')):
+            raise UserError(f'{FILE}: {key}={value!r}: no such step here, where images are resized, '
+                            'cropped, rescaled and normalised; prepare pixel_values with transformers')
     size, crop = None, None
-    if on('do_resize'):
+    if name.startswith('ConvNext') and on('do_resize'):
+        size, crop = _convnext(needed('size', 'do_resize'), lambda: needed('crop_pct', 'do_resize'))
+    elif found.get('crop_pct') is not None:
+        raise UserError(f"{FILE}: crop_pct={found['crop_pct']!r}: is read of processors of ConvNext's, "
+                        f"and this is {name or 'none that is named'}; prepare pixel_values with transformers")
+    elif on('do_resize'):
         size = needed('size', 'do_resize')
         if isinstance(size, dict) and 'shortest_edge' in size and not size.get('longest_edge'):
             size = int(size['shortest_edge'])
@@ -83,6 +94,14 @@ def parse(found: dict) -> Preprocessing:
         size, int(needed('resample', 'do_resize')) if size is not None else 0, crop,
         float(found.get('rescale_factor') or 1 / 255) if on('do_rescale') else 1.0,
         *(tuple(map(float, needed(key, 'do_normalize'))) if normalised else None for key in ('image_mean', 'image_std')))
+
+
+def _convnext(size, share):
+    """(size, crop) of a processor of ConvNext's: a small square is the middle of an image, `share()` of its side."""
+    side = size.get('shortest_edge') if isinstance(size, dict) else size
+    if not isinstance(side, int):
+        raise UserError(f"{FILE}: size={size!r}: must be a number, or {{'shortest_edge': ...}}")
+    return ((side, side), None) if side >= WHOLE else (int(side / share()), (side, side))
 
 
 def _pair(value, key):
