@@ -32,6 +32,21 @@ def test_statistics_are_those_of_all_pixels():
     assert channel_statistics([Example(np.ones((3, 2), np.float32), '0')]) == ((1, 1), (1, 1))
 
 
+@pytest.mark.parametrize('value', [0.1, 0.3, 7.7, 123.4])
+def test_a_channel_that_never_changes_is_not_divided_by_what_rounding_leaves(value):
+    frames = [Example(np.full((13, 1), value, np.float32), '0') for _ in range(100)]
+    assert channel_statistics(frames)[1] == (1.0,)
+    grey = [Example(np.full((8, 8, 3), [37, 200, 91], np.uint8), '0') for _ in range(100)]
+    assert channel_statistics(grey)[1] == (1.0, 1.0, 1.0)
+
+
+def test_a_small_deviation_beside_a_large_mean():
+    x = (1e6 + RNG.normal(size=(50, 20, 1))).astype(np.float32)
+    mean, deviation = channel_statistics([Example(row, '0') for row in x])
+    np.testing.assert_allclose(deviation, x.astype(np.float64).std(), rtol=1e-9)
+    np.testing.assert_allclose(mean, x.astype(np.float64).mean(), rtol=1e-12)
+
+
 def test_images_are_normalised_on_the_device_by_what_the_codec_keeps():
     made = images(20)
     found = load_labelled(Examples(made, made, [], ''), 'classification', options(normalise=True, augment='flip'))
