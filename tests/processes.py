@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -25,6 +26,11 @@ def plain_environment(quick=False):
 
 
 def finish(process, timeout=240):
-    """(exit code, output, error output)."""
-    output, errors = process.communicate(timeout=timeout)
+    """(exit code, output, error output). One that hangs is ended, and the stacks of its threads stand in the error output."""
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # launch.py has faulthandler write them
+        output, errors = process.communicate()
+        errors += f'\nended after {timeout} seconds'
     return process.returncode, output, errors

@@ -1,10 +1,25 @@
-"""Starting many processes as one: with explicit addresses, or as the cluster says."""
+"""Simulated devices, and many processes as one: with explicit addresses, or as the cluster says."""
 
 import ipaddress
+import os
 
 import jax
 
 from seqjax.errors import UserError
+
+
+THREADS_PER_DEVICE = 2  # with one a device, jax 0.10 can wait for ever: a collective holds the thread that another needs
+
+
+def simulate_devices(count: int) -> None:
+    """Makes the CPU `count` devices, with threads enough for their collectives, before the first computation.
+
+    The environment variable NPROC, which XLA reads for the size of its thread pools, is only raised, never lowered.
+    """
+    jax.config.update('jax_num_cpu_devices', count)
+    given = os.environ.get('NPROC', '')
+    threads = int(given) if given.isdigit() else os.cpu_count() or 1
+    os.environ['NPROC'] = str(max(threads, THREADS_PER_DEVICE * count))
 
 
 def start_processes(coordinator, processes, process):

@@ -1,10 +1,13 @@
 """Two processes with two devices each, joined over loopback: they train, save and resume as one process with four."""
 
 import json
+import os
 import socket
 
+import jax
 import pytest
 
+from seqjax import parallel
 from tests.processes import finish, start
 from tests.tiny import write_text
 
@@ -50,3 +53,14 @@ def test_two_processes_train_save_and_resume_as_one(mesh, tmp_path):
     code, output, errors = finish(start(f'--workdir={tmp_path / "two"}', '--mode=eval', quick=True))  # and one device alone can read it
     assert code == 0, errors
     assert json.loads(output)['eval/loss'] == pytest.approx(two[-1]['eval/loss'], abs=1e-5)
+
+
+@pytest.mark.parametrize('before, cores, count, threads', [('', 2, 8, '16'), ('', 64, 8, '64'),
+                                                           ('32', 2, 8, '32'), ('4', 64, 8, '16')])
+def test_simulated_devices_have_threads_enough_for_their_collectives(before, cores, count, threads, monkeypatch):
+    set_to = {}
+    monkeypatch.setattr(jax.config, 'update', set_to.__setitem__)
+    monkeypatch.setattr(os, 'cpu_count', lambda: cores)
+    monkeypatch.setenv('NPROC', before)
+    parallel.simulate_devices(count)
+    assert set_to == {'jax_num_cpu_devices': count} and os.environ['NPROC'] == threads
