@@ -21,7 +21,7 @@ from typing import Any
 
 from seqjax.errors import UserError
 
-VERSION = 1          # of all entries: those of another are not read; raise it where files are read or encoded in another way
+VERSION = 2          # of all entries: those of another are not read; raise it where files are read or encoded in another way
 BLOCK = 1 << 16      # bytes
 BLOCKS = 64          # of a file that are verified when it is opened, evenly spread; of a small file all
 GIGABYTES = 20.0     # of all entries, unless SEQJAX_CACHE_GB says otherwise

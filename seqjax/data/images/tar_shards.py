@@ -52,7 +52,10 @@ def tar_images(path, kind, options):
 
 
 def _index(shard):
-    """{key: {suffix: [offset, length] of an image or the text of another member}}, from the cache where the shard has not changed."""
+    """{key: {suffix: [offset, length, name] of an image, or `_text` of another member}}.
+
+    From the cache, where the shard has not changed.
+    """
     known = manifest([shard])
     return remembered('shard', known, lambda folder: _walk(shard))[0] if known else _walk(shard)
 
@@ -74,14 +77,38 @@ def _walk(shard):
                 elif f'.{suffix}' in SUFFIXES:
                     record[suffix] = [member.offset_data, member.size, member.name]
                 elif suffix in MEMBERS:
-                    text = b'' if member.size > MOST_TEXT else file.extractfile(member).read()
-                    record[suffix] = None if member.size > MOST_TEXT else text.decode('utf-8', 'replace')
+                    record[suffix] = _text(file, member)
+            _check_end(file)
     except FileNotFoundError:
         raise UserError(f'{shard}: no such file') from None
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f'{shard}: is no .tar file that can be read ({error}), or is compressed; copy it again, or decompress '
                         'it') from None
     return records
+
+
+def _text(file, member):
+    """What a member has, or {'reason': why it cannot be read}."""
+    if member.size > MOST_TEXT:
+        return dict(reason=f'a label has more than {MOST_TEXT:,} bytes')
+    try:
+        return file.extractfile(member).read().decode('utf-8')
+    except UnicodeDecodeError:
+        return dict(reason='a label is not UTF-8')
+
+
+def _check_end(file):
+    """Members end at a block of zeros; tarfile stops at any other as well, and says nothing."""
+    file.fileobj.seek(file.offset)
+    block = file.fileobj.read(tarfile.BLOCKSIZE)
+    if len(block) < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(f'it is cut off after {file.offset:,} bytes, where a member or the end '
+                                'mark is missing')
+    if any(block):
+        raise tarfile.ReadError(f'the header of a member is damaged, at {file.offset:,} bytes')
+    while rest := file.fileobj.read(1 << 20):
+        if rest.strip(b'\0'):
+            raise tarfile.ReadError('members follow its end mark, as where shards were joined')
 
 
 def _found(shard, record, target):
@@ -100,8 +127,9 @@ def _found(shard, record, target):
 def _target(record, kind, wanted):
     """What stands beside an image: in the member or below the key of its .json that is wanted, or the first customary one."""
     texts = {suffix: text for suffix, text in record.items() if suffix in MEMBERS}
-    if any(text is None for text in texts.values()):
-        raise Malformed(f'a label has more than {MOST_TEXT:,} bytes')
+    for text in texts.values():
+        if isinstance(text, dict):
+            raise Malformed(text['reason'])
     if wanted in texts and wanted != 'json':
         return texts[wanted].strip()
     if 'json' in texts:
