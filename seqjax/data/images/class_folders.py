@@ -8,6 +8,7 @@ import os
 
 from seqjax.data.images.decoding import SUFFIXES
 from seqjax.data.images.lazy import Found, LazyImages
+from seqjax.data.readers.lines import plural
 
 
 class ClassFolders(LazyImages):
@@ -20,8 +21,17 @@ class ClassFolders(LazyImages):
 
     def __init__(self, directory: str | os.PathLike, size: int = 0, on_error: str = 'stop', cached: bool = False) -> None:
         folder = os.path.expanduser(directory)
+        self.others = _others(folder)
         super().__init__([found for name in class_folders(folder) for found in _images(os.path.join(folder, name), name)],
                          size, on_error, cached)
+
+    def summary(self, count: int | None = None) -> str:
+        """Also of the files that are no images of a class."""
+        if not self.others:
+            return super().summary(count)
+        shown = ', '.join(self.others[:3]) + (', ...' if len(self.others) > 3 else '')
+        others = plural(len(self.others), 'other file')
+        return f'{super().summary(count)}, {others} left out: {shown}'
 
 
 def class_folders(directory: str | os.PathLike) -> list[str]:
@@ -38,3 +48,17 @@ def _images(folder: str, target: str, ordered: bool = True) -> Iterator[Found]:
         for entry in sorted(found, key=lambda entry: entry.name) if ordered else found:
             stat = entry.stat()
             yield Found(entry.path, target, stat.st_size, stat.st_mtime_ns)
+
+
+def _others(directory: str) -> list[str]:
+    """Files below a directory that are not CLASS/NAME with the suffix of an image, and empty classes."""
+    found = []
+    for folder, folders, files in os.walk(directory):
+        inside = os.path.relpath(folder, directory)
+        of_class = inside != '.' and os.sep not in inside
+        found += [os.path.join(inside, name).removeprefix(f'.{os.sep}') for name in sorted(files)
+                  if not (of_class and name.lower().endswith(SUFFIXES))]
+        if of_class and not files and not folders:
+            found.append(inside + os.sep)
+        folders.sort()
+    return found

@@ -162,6 +162,17 @@ def test_a_few_training_images_are_drawn_without_opening_others(folder):
     assert found.report == 'images: 20 images; 2 of 20 training records held out; 6 of 18 training sequences'
 
 
+def test_files_that_are_no_images_of_a_class_are_counted_and_named(folder):
+    directory, made = folder
+    (directory / 'cat' / 'old').mkdir()
+    (directory / 'bird').mkdir()
+    for name in ('cat/x.gif', 'cat/old/1.png', 'notes.md'):
+        (directory / name).write_bytes(b'x')
+    found = data.load(options_of(directory), 'classification')
+    assert found.report.startswith('images: 20 images, 4 other files left out: notes.md, bird/, cat/x.gif, ...; ')
+    assert found.codec.classes == ('cat', 'dog')
+
+
 def test_what_is_wrong_with_images_is_said_with_their_path(tmp_path):
     write_images(tmp_path / 'set')
     Image.new('L', (W + 1, H)).save(tmp_path / 'set' / 'dog' / '003.png')
