@@ -123,6 +123,9 @@ def _checked(image, file):
     if image.mode not in CHANNELS:
         deep = image.mode.startswith(('I', 'F'))
         raise Malformed('has more than 8 bits a channel' if deep else 'has a mode that is not read', f'{image.mode}; convert it')
+    # Of 16 bits of colours Pillow drops 8.
+    if image.format == 'PNG' and any('16' in str(tile[-1]) for tile in image.tile):
+        raise Malformed('has more than 8 bits a channel', f'{image.mode}; convert it')
     if image.format in ('PNG', 'WEBP') and getattr(image, 'n_frames', 1) > 1:
         raise Malformed('is an animation', f'{image.n_frames} frames')
     _check_end(image.format, file)
