@@ -223,6 +223,23 @@ def test_shards(tmp_path):
     assert labelled.codec.classes == ('7', '8') and len(labelled.rows['train']) == 11
 
 
+def test_lines_of_one_image_are_one_record_and_in_one_part(tmp_path):
+    lines = ['image,caption', *(f'{"./" * j}{i}.png,{word} dog {i}' for j, word in enumerate(['red', 'big']) for i in range(6))]
+    for i, image in enumerate(images(6)):
+        (tmp_path / f'{i}.png').write_bytes(png(image))
+    (tmp_path / 'a.csv').write_text('\n'.join(lines))
+    found = load(f'file:{tmp_path}/a.csv', held_out=0.3)
+    assert {split: len(rows) for split, rows in found.rows.items()} == dict(train=8, validation=2, test=0)
+    seen = {split: {bytes(row['inputs']) for row in found.rows[split]} for split in ('train', 'validation')}
+    assert len(seen['train']) == 4 and not seen['train'] & seen['validation']
+    for split in seen:
+        for captions in found.captions[split]:
+            assert captions in {(f'red dog {i}', f'big dog {i}') for i in range(6)}
+    (tmp_path / 'a.csv').write_text('\n'.join(['image,caption,split', '0.png,a,train', '1.png,b,train', '0.png,c,test']))
+    with pytest.raises(FieldError, match='a.csv.*line 4: the image is in two parts: train and test'):
+        load(f'file:{tmp_path}/a.csv')
+
+
 GOOD = png(images(1)[0])
 BAD_LINES = {
     'names no image': '{"image": "", "caption": "a"}',

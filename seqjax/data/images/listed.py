@@ -30,15 +30,27 @@ def customary_targets(kind):
 
 
 def listed_images(path, kind, options):
-    """([(split, Found)], the `File` that was read). kind: of the targets, see `Task.takes`. options: `config.data`."""
+    """([(split, Found)], the `File` that was read). kind: of the targets, see `Task.takes`. options: `config.data`.
+
+    Lines with captions of one image are one record: no image is in two parts.
+    """
     file = File(path, options.on_error, encoding=options.encoding)
-    folder, found = os.path.dirname(os.path.expanduser(path)), []
+    folder, found, places = os.path.dirname(os.path.expanduser(path)), [], {}
     for number, record in _records(file, kind, options):
         try:
             record = sound(record)
             if not isinstance(record.inputs, str) or not record.inputs.strip():
                 raise Malformed('names no image')
-            found.append((record.part(), _found(os.path.join(folder, record.inputs.strip()), TARGETS[kind](record.target))))
+            part, target = record.part(), TARGETS[kind](record.target)
+            place = os.path.normpath(os.path.join(folder, record.inputs.strip()))
+            if kind == 'captions' and place in places:
+                known, one = found[places[place]]
+                if part != known:
+                    raise Malformed('the image is in two parts', f'{known} and {part}')
+                found[places[place]] = part, one._replace(target=one.target + target)
+                continue
+            places[place] = len(found)
+            found.append((part, _found(place, target)))
         except Malformed as problem:
             file.refuse(number, problem)
     file.check_records(len(found))
