@@ -112,7 +112,8 @@ def read_examples(path_pattern, task, options):
     beside = companions(options)
     rows, files, notes = [], [], []
     for path, name, part in zip(paths, formats, SPLITS):
-        sources, others = read_folder(path, options) if name == 'folder' else ([_file(path, name, options, beside)], '')
+        sources, others = (read_folder(path, options) if name == 'folder' else
+                           ([_file(path, name, task, options, beside)], ''))
         notes += [others] if others else []
         for file, records in sources:
             found = list(_rows(file, records, task, part if len(paths) > 1 else None))
@@ -292,12 +293,14 @@ def _check_companions(path, task, options):
         raise FieldError('data.target_column', options.target_column, 'the labels are in data.label_file; leave it empty')
 
 
-def _file(path, name, options, beside):
+def _file(path, name, task, options, beside):
     """(File, its records)."""
     if name == 'parallel':
         files = ParallelFiles(path, options.on_error, options.encoding)
         return files, files.records()
     file = File(path, options.on_error, encoding=options.encoding)
+    if name == 'steps':
+        return file, read_steps(file, options, labelled=TASKS[task].takes() != 'series')
     return file, read_fasta(file, options, beside) if name == 'fasta' else FORMATS[name].read(file, options)
 
 

@@ -7,7 +7,9 @@
 All become float32 [T, D].
 """
 
+import contextlib
 import dataclasses
+import datetime
 import math
 from typing import Any
 
@@ -20,6 +22,7 @@ from seqjax.errors import FieldError, suggestion
 
 SEQUENCES = 'sequence_id', 'series_id', 'series', 'id'  # customary names of the column that says which sequence a row is of
 TIMES = 'time', 'timestamp', 'date', 'datetime', 'step', 't'  # and of those that say when it was
+CLOCKS = 3600  # seconds that dates may go back: clocks are put back in autumn
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -51,15 +54,18 @@ def frames_of(value: list) -> np.ndarray:
     return np.array(rows, np.float32)
 
 
-def read_steps(file, options):
-    """(line where it begins, Record or Malformed) of every sequence of a table with a row a time step."""
-    names, columns, found, key = None, None, {}, ''
+def read_steps(file, options, labelled=True):
+    """(line where it begins, Record or Malformed) of every sequence of a table, a row a time step.
+
+    labelled: whether there is a target; to be forecast, a column is a feature whatever its name.
+    """
+    names, columns, found, last, key = None, None, {}, {}, ''
     for line, cells in table_rows(file):
         if names is None:
             cells = _first_row(file, line, cells)
             header = not all(map(_is_number, cells))
             names = [cell.strip() for cell in cells] if header else [str(i) for i in range(1, len(cells) + 1)]
-            columns = _columns(file, names, options)
+            columns = _columns(file, names, options, labelled)
             if header:
                 file.left_out['header'] += 1
                 continue
@@ -74,6 +80,12 @@ def read_steps(file, options):
                 continue
             if of('split') != begun[3]:
                 raise Malformed('the split changes within a sequence', repr(of('split')))
+            time = _time(of('time'))
+            if time is not None and time < last.get(key, -math.inf):
+                raise Malformed('the time goes back within a sequence', f'{of("time")!r:.40}; sort the '
+                                'rows, or name the column of sequences in config.data.sequence_column')
+            slack = 0 if time is None or _is_number(of('time')) else CLOCKS
+            last[key] = -math.inf if time is None else time - slack
             begun[1].append(row)
             begun[2].append(of('target'))
         except Malformed as problem:
@@ -112,23 +124,31 @@ def read_series(file, options):
             yield line, problem
 
 
-def _columns(file, names, options):
-    """{'features': [...], 'sequence', 'target', 'split': the number of a column, or None}."""
+def _columns(file, names, options, labelled):
+    """{'features': [...], 'sequence', 'target', 'split', 'time': the number of a column, or None}."""
     lowered = [name.lower() for name in names]
     found = {}
     for use, usual in (('sequence', SEQUENCES), ('target', ()), ('split', ())):
         wanted = getattr(options, f'{use}_column')
+        if use == 'target' and not labelled:
+            if wanted:
+                raise FieldError('data.target_column', wanted, 'every feature of a series is predicted; '
+                                 'leave it empty, and name features in config.data.input_column')
+            found[use] = None
+            continue
         name = wanted or next((name for name in usual if name in lowered), '') or (use != 'sequence' and customary(names, use)) or ''
         if wanted and wanted not in names:
             raise FieldError(f'data.{use}_column', wanted, f'{file.path} has no such column; {suggestion(wanted, names)}')
         found[use] = names.index(name) if name in names else lowered.index(name) if name else None
+    times = [i for i, name in enumerate(lowered) if name in TIMES and i not in found.values()]
+    found['time'] = times[0] if len(times) == 1 else None
     if options.input_column:
         wanted = [name.strip() for name in options.input_column.split(',')]
         for name in wanted:
             if name not in names:
                 raise FieldError('data.input_column', options.input_column,
                                  f'{file.path} has no column {name!r}; {suggestion(name, names)}')
-        return {**found, 'features': [names.index(name) for name in wanted]}
+        return {**found, 'features': [names.index(name) for name in wanted]}  # a time may be one
     features = [i for i, name in enumerate(lowered) if i not in found.values() and name not in TIMES]
     if not features:
         raise file.error('has no column of numbers; name some in config.data.input_column')
@@ -139,6 +159,16 @@ def _first_row(file, line, cells):
     if isinstance(cells, Malformed):
         raise file.error(f'{cells}; fix it: without the first row the columns are not known', line)
     return cells
+
+
+def _time(cell):
+    """A number, or the seconds of an ISO 8601 date; None where it is neither."""
+    if cell is None or _is_number(cell):
+        return cell and float(cell)
+    with contextlib.suppress(ValueError):
+        date = datetime.datetime.fromisoformat(cell.strip())
+        return (date if date.tzinfo else date.replace(tzinfo=datetime.UTC)).timestamp()
+    return None
 
 
 def _number(cell, name):
