@@ -94,3 +94,19 @@ def test_mackey_glass_against_a_plain_loop(monkeypatch):
     assert [len(part[0].inputs) for part in (one.train, one.validation, one.test)] == [324, 37, 41]
     np.testing.assert_array_equal(one.train[0].inputs[-1], one.validation[0].inputs[0])
     assert not np.allclose(one.train[0].inputs, other.train[0].inputs)
+
+
+def test_every_column_of_numbers_is_predicted_also_one_called_target(tmp_path):
+    (tmp_path / 'a.csv').write_text('date,value,target\n' + ''.join(f'2020-01-{i + 1:02},{i},{2 * i}\n' for i in range(30)))
+    assert len(load(tmp_path / 'a.csv', sequence_length=4).codec.mean) == 2
+    with pytest.raises(FieldError, match="data.target_column='target': every feature of a series is predicted; leave it empty"):
+        load(tmp_path / 'a.csv', sequence_length=4, target_column='target')
+
+
+def test_steps_of_padding_are_no_steps(tmp_path):
+    values = np.zeros((3, 20, 1), np.float32)
+    values[:, :8] = RNG.normal(size=(3, 8, 1)) + 5
+    np.savez(tmp_path / 'a.npz', inputs=values, lengths=np.full(3, 8))
+    found = load(tmp_path / 'a.npz', sequence_length=4, held_out=0.3)
+    assert [len(one) for one in (*found.series['train'], *found.series['validation'])] == [8, 8, 8]
+    np.testing.assert_allclose(found.codec.mean, values[:2, :8].mean(), rtol=1e-6)

@@ -20,6 +20,7 @@ import numpy as np
 
 from seqjax.data.images.decoding import resized
 from seqjax.data.readers.examples import SPLITS, Example
+from seqjax.data.readers.lines import Malformed
 from seqjax.data.source import Source
 from seqjax.errors import FieldError, UserError, suggestion
 
@@ -72,8 +73,14 @@ def checked_images(path: str, images: np.ndarray, name: str = '') -> np.ndarray:
     return images
 
 
-def checked_sequences(path: str, inputs: np.ndarray, name: str, lengths: np.ndarray | None = None) -> list[np.ndarray]:
-    """Sequences of numbers [N, T] or [N, T, D] as float32 [T, D] each; a UserError names the file. lengths: of each, if they differ."""
+def checked_sequences(path: str, inputs: np.ndarray, name: str,
+                      lengths: np.ndarray | None = None) -> list[np.ndarray | Malformed]:
+    """Sequences of numbers [N, T] or [N, T, D] as float32 [T, D] each; a UserError names the file.
+
+    One with a number that is not finite as a float32 is `Malformed`.
+
+    lengths: of each, if they differ.
+    """
     what = f'{path}: {name}:'
     if inputs.ndim not in (2, 3) or not all(inputs.shape):
         raise UserError(f'{what} has the shape {_shown(inputs.shape)}, and sequences are [N, T] or [N, T, D]')
@@ -82,11 +89,12 @@ def checked_sequences(path: str, inputs: np.ndarray, name: str, lengths: np.ndar
         lengths = np.full(len(inputs), inputs.shape[1])
     if lengths.shape != (len(inputs),) or lengths.dtype.kind not in 'iu' or lengths.min() < 1 or lengths.max() > inputs.shape[1]:
         raise UserError(f'{path}: lengths: are not one of 1 to {inputs.shape[1]} for each of {len(inputs):,} sequences')
-    rows = [row[:length].astype(np.float32) for row, length in zip(inputs, lengths)]
+    with np.errstate(over='ignore'):  # what is too large is infinite, and found
+        rows = [row[:length].astype(np.float32) for row, length in zip(inputs, lengths)]
     for i, row in enumerate(rows):
         if not np.isfinite(row).all():
             step = int(np.argwhere(~np.isfinite(row))[0, 0]) + 1
-            raise UserError(f'{what} sequence {i} has a number that is not finite, in step {step}')
+            rows[i] = Malformed('has a number that is not finite', f'in step {step}')
     return rows
 
 
@@ -145,17 +153,19 @@ def npz_parts(path: str, input_column: str = '', target_column: str = '') -> tup
     """(the file, {'train': (the name of its images, the name of its targets or None), ...}), 'train' alone for one part.
 
     Args:
-        input_column, target_column: names of arrays, where they are not customary.
+        input_column, target_column: names of arrays, where they are not customary. With the first
+            there is one part.
     """
     file = Npz(path)
     for field, name in (('input_column', input_column), ('target_column', target_column)):
         if name and name not in file:
             raise FieldError(f'data.{field}', name, f'{path} has no such array; {suggestion(name, [*file])}')
+    parts = {}
     if input_column or any(name in file for name in IMAGES):
         images = input_column or next(name for name in IMAGES if name in file)
-        return file, {'train': (images, target_column or next((name for name in TARGETS if name in file), None))}
-    parts = {}
-    for part in SPLITS:
+        targets = target_column or next((name for name in TARGETS if name in file), None)
+        parts['train'] = images, targets
+    for part in () if input_column else SPLITS[1:] if parts else SPLITS:
         for images, targets in [(a, b) for a in IMAGES for b in TARGETS]:
             for name in NAMES[part]:
                 for both in ((f'{name}_{images}', f'{name}_{targets}'), (f'{images}_{name}', f'{targets}_{name}')):

@@ -21,7 +21,7 @@ from seqjax.data.images.listed import listed_images, read_column
 from seqjax.data.images.tar_shards import tar_images
 from seqjax.data.readers.columns import Record
 from seqjax.data.readers.examples import SPLITS, Example, Examples
-from seqjax.data.readers.lines import Malformed, plural
+from seqjax.data.readers.lines import WAY_OUT, Malformed, plural, sound
 from seqjax.data.readers.splits import hold_out
 from seqjax.data.readers.targets import EXAMPLES, TARGETS
 from seqjax.errors import FieldError, UserError
@@ -76,57 +76,101 @@ def _idx(path, task, options):
 def _npz(path, task, options):
     beside = options.label_file
     file, names = arrays.npz_parts(path, options.input_column, '' if beside else options.target_column)
-    found = {}
     if beside and len(names) > 1:
         raise FieldError('data.label_file', beside, f'is for an .npz with images of one part, and {path} has {len(names)}')
+    found, read = {}, set()
     for part, (images, targets) in names.items():
         inputs = file[images]
-        if TASKS[task].takes() == 'series':
+        series = TASKS[task].takes() == 'series'
+        numbers = inputs.dtype.kind == 'f' and not beside and targets
+        lengths = _lengths(file, part) if series or numbers else None
+        read |= {images, None if series or beside else targets, lengths}
+        if series:
             several = inputs if inputs.ndim == 3 else inputs[None]
-            rows = arrays.checked_sequences(path, several, images)
-            found[part] = [Example(row, 0.0) for row in rows], f'{len(rows):,} series of {several.shape[1]:,} steps'
-            continue
-        if inputs.dtype.kind == 'f' and not beside and targets:
-            found[part] = _sequences(path, file, part, inputs, images, targets, task)
-            continue
-        pixels = arrays.checked_images(path, inputs, images)
-        if beside:
-            labels = [target for _, target in read_column(beside, TASKS[task].takes(), options)]
-            if len(labels) != len(pixels):
-                raise FieldError('data.label_file', beside, f'has {len(labels):,} records, and {path} has {len(pixels):,} images')
+            rows = arrays.checked_sequences(path, several, images, lengths and file[lengths])
+            made, skipped = _sound(f'{path}: {images}', 'sequence', rows, lambda row: Example(row, 0.0),
+                                   options)
+            found[part] = made, f'{len(made):,} series of {several.shape[1]:,} steps{skipped}'
+        elif numbers:
+            rows = arrays.checked_sequences(path, inputs, images, lengths and file[lengths])
+            padded = lengths and inputs.shape[1]
+            found[part] = _sequences(path, images, rows, targets, file[targets], padded, task, options)
+        else:
+            pixels = arrays.checked_images(path, inputs, images)
+            labels = _targets(path, file, images, targets, len(pixels), task, options)
             found[part] = _array(path, pixels, labels, task, options)
-            continue
-        if targets is None:
-            raise UserError(f'{path}: has no labels of {images}; call them labels, or name them in config.data.target_column')
-        found[part] = _array(path, pixels, arrays.checked_targets(path, file[targets], len(pixels), targets), task, options)
+    if unread := [name for name in file if name not in read]:
+        source, said = found['train']
+        shown = ', '.join(unread[:3]) + ', ...' * (len(unread) > 3)
+        found['train'] = source, f'{said}, {plural(len(unread), "array")} not read: {shown}'
     return found
 
 
-def _sequences(path, file, part, inputs, name, targets, task):
-    """(examples, what is said of them) of an array of numbers."""
-    lengths = next((key for key in ('lengths', f'{part}_lengths', f'lengths_{part}') if key in file), None)
-    rows = arrays.checked_sequences(path, inputs, name, file[lengths] if lengths else None)
-    convert, made = EXAMPLES[TASKS[task].takes()], []
-    labels = file[targets].tolist()
+def _lengths(file, part):
+    """The name of the array that says how long sequences are, or None."""
+    names = 'lengths', f'{part}_lengths', f'lengths_{part}'
+    return next((name for name in names if name in file), None)
+
+
+def _targets(path, file, images, targets, count, task, options):
+    """Those of the images of one part of an .npz, in it or in a file beside it."""
+    if beside := options.label_file:
+        labels = [target for _, target in read_column(beside, TASKS[task].takes(), options)]
+        if len(labels) != count:
+            raise FieldError('data.label_file', beside,
+                             f'has {len(labels):,} records, and {path} has {count:,} images')
+        return labels
+    if targets is None:
+        raise UserError(f'{path}: has no labels of {images}; call them labels, or name them in '
+                        'config.data.target_column')
+    return arrays.checked_targets(path, file[targets], count, targets)
+
+
+def _sequences(path, name, rows, targets, labels, padded, task, options):
+    """(examples, what is said of them) of sequences of numbers.
+
+    name, targets: of the arrays of both. padded: the steps that sequences have before they are cut to
+    their lengths, as labels of steps then have, too; None: they are not cut.
+    """
+    convert = EXAMPLES[TASKS[task].takes()]
     if len(labels) != len(rows):
         raise UserError(f'{path}: {targets}: has {len(labels):,} labels for {len(rows):,} sequences')
-    for i, (row, label) in enumerate(zip(rows, labels)):
-        try:
-            made.append(convert(Record(row, label[:len(row)] if isinstance(label, list) else label)))
-        except Malformed as problem:
-            raise UserError(f'{path}: sequence {i}: {problem}') from None
-    return made, plural(len(made), 'sequence')
+
+    def example(pair):
+        row, label = sound(pair[0]), pair[1]
+        cut = padded and isinstance(label, list) and len(label) == padded
+        return convert(Record(row, label[:len(row)] if cut else label))
+
+    pairs = list(zip(rows, labels.tolist()))
+    made, skipped = _sound(f'{path}: {name}', 'sequence', pairs, example, options)
+    return made, plural(len(made), 'sequence') + skipped
 
 
 def _array(path, images, targets, task, options):
     """(source, what is said of it)"""
-    convert, made = TARGETS[TASKS[task].takes()], []
-    for i, target in enumerate(targets):
+    convert, pairs = TARGETS[TASKS[task].takes()], list(enumerate(targets))
+    made, skipped = _sound(path, 'image', pairs, lambda pair: (pair[0], convert(pair[1])), options)
+    images = images[[i for i, _ in made]] if len(made) < len(images) else images
+    source = arrays.ImageArray(images, [target for _, target in made], options.image_size)
+    return source, plural(len(made), 'image') + skipped
+
+
+def _sound(path, noun, items, convert, options):
+    """([convert(item)] of those that are not malformed, what is to be said of the others), or stops."""
+    made, skipped = [], {}
+    for i, item in enumerate(items):
         try:
-            made.append(convert(target))
+            made.append(convert(sound(item)))
         except Malformed as problem:
-            raise UserError(f'{path}: image {i}: {problem}') from None
-    return arrays.ImageArray(images, made, options.image_size), plural(len(images), 'image')
+            if options.on_error == 'stop':
+                raise UserError(f'{path}: {noun} {i}: {problem}; {WAY_OUT}') from None
+            skipped.setdefault(problem.reason, []).append(str(i))
+    shown = lambda numbers: ', '.join(numbers[:3]) + ', ...' * (len(numbers) > 3)
+    said = '; '.join(f'{len(numbers):,}: {reason}, in {noun} {shown(numbers)}'
+                     for reason, numbers in skipped.items())
+    if not made:
+        raise UserError(f'{path}: no {noun} is left; skipped {said}')
+    return made, f' (skipped {said})' if said else ''
 
 
 def _lazy(found, path, options, file=None):

@@ -171,8 +171,60 @@ def test_a_list_that_is_no_sequence_stops_or_is_counted(tmp_path, value):
     assert f'skipped 1: {BAD_JSON[value].partition(":")[0]}' in found.report and sum(map(len, found.rows.values())) == 6
 
 
+def timed(times, values=None):
+    values = range(len(times)) if values is None else values
+    return 'date,y\n' + ''.join(f'{time},{value}\n' for time, value in zip(times, values))
+
+
+@pytest.mark.parametrize('times, wrong', [
+    ([0, 1, 2, 3, 2.5, 4], 6), (['2020-01-31', '2020-02-01', '2020-01-30', '2020-03-01'], 4),
+    (['2020-10-25 02:30', '2020-10-25 02:00', '2020-10-25 03:00', '2020-10-26'], None),  # clocks were put back
+    (['2020-10-25T02:30+02:00', '2020-10-25T02:00+01:00', '2020-10-26', '2020-10-26'], None),
+    (['b', 'a', 'c', 'a'], None)])
+def test_rows_of_a_sequence_are_in_the_order_of_their_times(tmp_path, times, wrong):
+    (tmp_path / 'a.csv').write_text(timed(times))
+    read = lambda **changes: data.load(tiny_config('reader', task='forecasting', data=dict(
+        source=f'file:{tmp_path}/a.csv', sequence_length=2, held_out=0.5, **changes)).data, 'forecasting')
+    if wrong is None:
+        assert read().splits == ('train', 'validation')
+        return
+    with pytest.raises(FieldError, match=f'a.csv.*line {wrong}: the time goes back within a sequence: '):
+        read()
+    with pytest.raises(FieldError, match=f'skipped 1: the time goes back within a sequence, in line {wrong}'):
+        read(on_error='skip')
+
+
+def test_labels_of_steps_are_as_many_as_steps_or_padded_as_they_are(tmp_path):
+    inputs, labels = np.zeros((8, 6, 2)), np.resize([0, 1], (8, 6))
+
+    def read(labels, **arrays):
+        np.savez(tmp_path / 'a.npz', inputs=inputs, labels=labels, **arrays)
+        return load(tmp_path / 'a.npz', 'tagging')
+
+    assert len(read(labels).rows['train'][0]['targets']) == 6
+    assert len(read(labels, lengths=np.full(8, 4)).rows['train'][0]['targets']) == 4
+    for columns in (4, 9):
+        with pytest.raises(FieldError, match=f'inputs: sequence 0: .* not as many: {columns} labels, 6 steps'):
+            read(np.resize([0, 1], (8, columns)))
+
+
+def test_arrays_that_are_not_read_are_named_and_a_malformed_sequence_is_counted(tmp_path):
+    inputs = np.ones((16, 6))
+    inputs[[2, 7], 3] = np.nan
+    inputs[4, 0] = 1e300
+    labels = np.array(LABELS)
+    np.savez(tmp_path / 'a.npz', x=inputs, y=labels, x_test=inputs[:2], y_test=labels[:2], notes=np.zeros(3))
+    found = load(tmp_path / 'a.npz', on_error='skip')
+    assert [len(rows) for rows in found.rows.values()] == [12, 1, 2]
+    assert ('a.npz: 13 sequences (skipped 3: has a number that is not finite, in sequence 2, 4, 7), '
+            '1 array not read: notes') in found.report
+    np.savez(tmp_path / 'a.npz', x=np.full((16, 6), np.nan), y=np.array(LABELS))
+    with pytest.raises(FieldError, match='a.npz: x: no sequence is left; skipped 16: has a number that'):
+        load(tmp_path / 'a.npz', on_error='skip')
+
+
 BAD_ARRAYS = {
-    'inputs: sequence 2 has a number that is not finite, in step 4': dict(inputs=np.where(np.arange(16 * 6).reshape(16, 6) == 15, np.nan, 1.0)),
+    'inputs: sequence 2: has a number that is not finite: in step 4': dict(inputs=np.where(np.arange(16 * 6).reshape(16, 6) == 15, np.nan, 1.0)),
     'inputs: has the shape 16, and sequences are [N, T] or [N, T, D]': dict(inputs=np.zeros(16)),
     'lengths: are not one of 1 to 6': dict(lengths=np.full(16, 7)),
     'labels: has 3 labels for 16 sequences': dict(labels=np.array(['a', 'b', 'a'])),
