@@ -54,8 +54,8 @@ def main(typed):
     if asks:
         return print(command_line.help_of_mode(ours.mode, mode, config))
     changes = command_line.take_changes(words, config)
-    request = Request(ours.mode, command_line.changed(config, changes), ours.workdir, ours.config,
-                      words.take_flags(mode.flags), changes)
+    request = Request(ours.mode, command_line.changed(config, changes, workdir=ours.workdir),
+                      ours.workdir, ours.config, words.take_flags(mode.flags), changes)
     command_line.refuse_left(words, FLAGS, config)
     if mode.needs_workdir and not ours.workdir:
         raise UserError('--workdir is missing: name the directory for the run, as in --workdir=runs/first')
@@ -70,7 +70,7 @@ def load(ours, asks):
     elif not ours.workdir and not asks:
         raise UserError('no experiment: give --config=FILE to start one, or the --workdir of one that was started\n\n'
                         + experiment_files.what_to_type())
-    config = experiment_files.load(ours.config, ours.workdir) if ours.config else None
+    config = experiment_files.load(ours.config) if ours.config else None
     if ours.mode not in MODES:
         raise UserError(f'--mode={ours.mode}: no such mode; {suggestion(ours.mode, MODES)}')
     mode = MODES[ours.mode]
@@ -98,7 +98,7 @@ def prepare(ours):
     if ours.cpu_devices < 0:
         raise UserError(f'--cpu_devices={ours.cpu_devices}: must be at least 0')
     if ours.cpu_devices:
-        jax.config.update('jax_num_cpu_devices', ours.cpu_devices)
+        parallel.simulate_devices(ours.cpu_devices)
     if ours.coordinator:
         parallel.start_processes(ours.coordinator, ours.processes, ours.process)
     elif ours.processes != 1 or ours.process:

@@ -203,6 +203,14 @@ def test_the_config_that_began_a_run_opens_it_although_the_files_have_filled_its
     assert capsys.readouterr().out.startswith('so')
     with pytest.raises(UserError, match='holds another experiment, with config.model.width=16 and not 24; choose another'):
         launch.main([*command, '--mode=eval', '--config.model.width=24'])
+    config.init_from = ''  # typed with every command, and not in the file
+    experiment.write_text('from seqjax import config as configs\n\n\n'
+                          f'def get_config():\n    return configs.loads({configs.dumps(config)!r})\n')
+    command.append(f'--config.init_from={directory}')
+    launch.main([*command, '--mode=eval'])
+    assert '"step": 3' in capsys.readouterr().out
+    with pytest.raises(UserError, match='holds another experiment, with config.model.width=16 and not 24; choose another'):
+        launch.main([*command, '--mode=eval', '--config.model.width=24'])
 
 
 def test_the_tokenizer_is_saved_whole(gpt2, tmp_path):

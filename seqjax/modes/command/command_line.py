@@ -117,8 +117,9 @@ def left_over(word, config):
     return f"'{word}' is left over: options are written --name=value{example}"
 
 
-def changed(config, changes, variant=''):
-    """The config, of a variant, with the command line's changes {'train.steps': 5}, each of which must be a field of it."""
+def changed(config, changes, variant='', workdir=''):
+    """The config, of a variant, with the command line's changes {'train.steps': 5}, each of which must be a field of it; of the run
+    at `workdir`, with the fields of the model that files of Hugging Face decided when it began."""
     kind = {field: changes[field] for field in configs.KIND if field in changes}
     config = configs.for_another(config, kind) if kind else config
     known = configs.flatten(config)
@@ -126,7 +127,11 @@ def changed(config, changes, variant=''):
         if field not in known:
             raise UserError(f'{variant}: {unknown_field(field, config)}')
         configs.put(config, field, value)
-    return config
+    if not workdir:
+        return config
+    from seqjax.runs import RunDirectory, transfer  # here, because help needs neither
+
+    return transfer.as_begun(config, RunDirectory(workdir), changes)
 
 
 def _homes(field, config):

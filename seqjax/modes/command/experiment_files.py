@@ -68,17 +68,11 @@ def check(name):
         raise UserError(f'--config={name}: no such variant; {suggestion(variant, known)}')
 
 
-def load(name, workdir=''):
-    """The config that the file makes, before the command line changes it; of the run at `workdir`, with the fields of the model
-    that files of Hugging Face decided when it began."""
+def load(name):
+    """The config that the file makes, before the command line changes it."""
     path, variant = split(name)
     get_config = _module(path).get_config
-    config = get_config(variant) if variant else get_config()
-    if not (pathlib.Path(workdir) / 'model.json').is_file():
-        return config
-    from seqjax.runs import RunDirectory, transfer  # here, because help needs neither
-
-    return transfer.as_begun(config, RunDirectory(workdir))
+    return get_config(variant) if variant else get_config()
 
 
 def say_variant(name):
