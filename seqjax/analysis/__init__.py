@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy.names(__name__, {
     'cost.flops': ('matmul_flops',),
     'cost.scaling': ('Case', 'PowerLaw', 'fit_power_law', 'measure'),
     'curves': ('plot_loss', 'smooth'),
+    'label_curve': ('label_curves', 'plot_accuracy_by_labels'),
     'length_curve': ('plot_quality_by_length',),
     'recurrent.gradient_plots': ('plot_cell_path', 'plot_gradient_comparison', 'plot_gradients',
                                 'plot_saturation', 'plot_spectrum'),

@@ -8,6 +8,7 @@ import jax
 
 from seqjax import config as configs
 from seqjax import tasks
+from seqjax.analysis import label_curve
 from seqjax.analysis.comparison import plot_comparison
 from seqjax.analysis.length_curve import plot_quality_by_length
 from seqjax.errors import UserError
@@ -23,7 +24,8 @@ def sweep(variants, workdir):
     """Trains every config of {name: config} in workdir/name and returns {name: its result}.
 
     What is done stays done: started again, it goes on with the first that is not finished. After each one,
-    comparison.png and comparison.json hold all that are; of translations by_length.png does too.
+    comparison.png and comparison.json hold all that are; of translations by_length.png does too, and
+    where classes are learned from different numbers of examples, by_labels.png and by_labels.json.
     """
     directory = pathlib.Path(workdir)
     check_variants(variants, directory)
@@ -35,6 +37,7 @@ def sweep(variants, workdir):
         results[name] = finished(config, directory / name) or train(config, directory / name)
         if lead:
             _compare(results, directory, tasks.TASKS[configs.task_name(config)].unit)
+            _compare_labels(variants, results, directory)
     return results
 
 
@@ -78,3 +81,29 @@ def _compare(results, directory, unit):
         metrics = {list(row)[-1] for score in scores.values() for row in score['by_length']}
         if len(metrics) == 1:  # of answers to the same test split
             plot_quality_by_length(curves, directory / 'by_length.png', SHOWN[metrics.pop()])
+
+
+def _compare_labels(variants, results, directory):
+    """Accuracy against labels a class, where variants differ in `config.data.train_examples`: a line
+    for those that else differ only in their seeds."""
+    if len({config.data.get('train_examples') for config in variants.values()}) < 2:
+        return
+    runs = {}
+    for name, result in results.items():
+        facts = json.loads(RunDirectory(directory / name).read('data.json') or '{}')
+        accuracy, classes = result.get('test/accuracy', result.get('eval/accuracy')), facts.get('classes')
+        if accuracy is not None and classes:
+            runs[name] = _without_labels(variants[name]), facts['train'] / len(classes), accuracy
+    if runs:
+        curves = label_curve.label_curves(runs)
+        label_curve.plot_accuracy_by_labels(curves, directory / 'by_labels.png')
+        found = json.dumps(label_curve.summarise(curves), indent=2) + '\n'
+        files.write_atomically(directory / 'by_labels.json', found)
+
+
+def _without_labels(config):
+    """What a config says of all but the number of labels and the seeds."""
+    rest = config.to_dict()
+    rest.pop('seed')
+    return rest | dict(data={field: value for field, value in rest['data'].items()
+                             if field not in ('train_examples', 'split_seed')})
