@@ -35,6 +35,16 @@ def of_images(workdir, _):
             '--config.train.eval_batches=2', '--config.optimizer.warmup_steps=10']
 
 
+def without_labels(workdir, _):
+    """Views, an EMA teacher with its centre, and batch norms."""
+    return ['--config=experiments/vision/digits_resnet.py', f'--workdir={workdir}', '--config.task=dino',
+            '--config.data.batch_size=8', '--config.data.augment=crop(padding=1), flip', '--config.model.width=4',
+            '--config.train.prototypes=16', '--config.train.projection_hidden=8', '--config.train.local_views=1',
+            '--config.train.local_augment=resized_crop(size=8)', f'--config.train.steps={STEPS}',
+            '--config.train.eval_every=10', '--config.train.save_every=10', '--config.train.eval_batches=2',
+            '--config.optimizer.warmup_steps=10']
+
+
 def kill_at(process, moment, checkpoints, rng):
     """Waits until the process is about to do what `moment` names, and a random time more, and kills it."""
     for line in process.stderr:
@@ -71,7 +81,8 @@ def outcome(workdir):
 @pytest.mark.parametrize('command, moments', [
     (command, MOMENTS[:4]), pytest.param(command, MOMENTS, marks=pytest.mark.slow),
     pytest.param(of_images, MOMENTS[1:4], marks=pytest.mark.slow),
-], ids=['one of each', 'ten', 'of images'])
+    pytest.param(without_labels, MOMENTS[1:4], marks=pytest.mark.slow),
+], ids=['one of each', 'ten', 'of images', 'without labels'])
 def test_kills_change_nothing(command, moments, tmp_path):
     text, rng = write_text(tmp_path / 'text.txt', characters=30000), random.Random(20)
     undisturbed, killed = tmp_path / 'undisturbed', tmp_path / 'killed'
