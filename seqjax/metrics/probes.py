@@ -146,17 +146,19 @@ def _standardiser(features):
 
 
 def _largest(scores, k):
-    """[R, k], the columns of the k largest of each row of [R, M], in no order: they lie in the k groups of columns whose largest
-    ones are the largest, and only those groups are partitioned."""
+    """[R, k], the columns of the k largest of each row of [R, M], in no order.
+
+    They lie in the k groups of columns whose maxima are largest, and only those are partitioned.
+    """
     R, M = scores.shape
     groups = M // GROUP
     if groups <= k:
         return np.argpartition(scores, M - k, axis=1)[:, M - k:]
-    whole = scores[:, :groups * GROUP].reshape(R, GROUP, groups)  # a group is every groups-th column
-    best = np.argpartition(whole.max(axis=1), groups - k, axis=1)[:, groups - k:]           # [R, k]
+    whole = scores[:, :groups * GROUP].reshape(R, GROUP, groups)  # every groups-th column
+    best = np.argpartition(whole.max(axis=1), groups - k, axis=1)[:, groups - k:]  # [R, k]
     columns = (best[:, None] + groups * np.arange(GROUP)[:, None]).reshape(R, -1)
     rest = np.broadcast_to(np.arange(groups * GROUP, M), (R, M - groups * GROUP))
-    columns = np.concatenate([columns, rest], axis=1)                                       # [R, k GROUP + rest]
+    columns = np.concatenate([columns, rest], axis=1)                   # [R, k GROUP + rest]
     kept = np.take_along_axis(scores, columns, axis=1)
     chosen = np.argpartition(kept, kept.shape[1] - k, axis=1)[:, kept.shape[1] - k:]
     return np.take_along_axis(columns, chosen, axis=1)

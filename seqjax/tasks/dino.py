@@ -26,13 +26,14 @@ class DINO(SelfSupervised):
         theta_t <- tau theta_t + (1 - tau) theta_s,  tau = 1 - (1 - tau_0) (1 + cos(pi step / steps)) / 2
         c       <- m c + (1 - m) mean of g_t over the global batch
 
-    The teacher and the center c are `state`, saved in checkpoints; features are those of the teacher in
-    evaluation. The loss of guessing is ln K. A row's loss needs no other row, so it is added up as others
-    are, and the mean of g_t comes from sums.
+    The teacher and the center c are `state`, saved in checkpoints; features are those of the teacher
+    in evaluation. The loss of guessing is ln K. A row's loss needs no other row, so it is added up as
+    others are, and the mean of g_t comes from sums.
 
-    Batch norms of the student and of the teacher normalise with the statistics of their own batches, as in
-    the authors' code. The running statistics are those of the teacher, which is what is evaluated; the loss
-    of an evaluation has them for the student too. Only a teacher with batch norms has dropout.
+    Batch norms of the student and of the teacher normalise with the statistics of their own batches,
+    as in the authors' code. The running statistics are those of the teacher, which is what is
+    evaluated; the loss of an evaluation has them for the student too. Only a teacher with batch
+    norms has dropout.
 
     model, batch: see `SelfSupervised`; views [B, 2, H, W, C] and local_views [B, n, h, w, C] of `prepare`. steps: of the run.
     """
@@ -89,7 +90,7 @@ class DINO(SelfSupervised):
         if normed:
             self.model.batch_stats = running  # of no use to the student: they are the teacher's
         of_teacher = outputs(teacher, batch['views'], key if normed else None)
-        of_teacher = jax.lax.stop_gradient(of_teacher).astype(jnp.float32)                     # [B, G, K]
+        of_teacher = jax.lax.stop_gradient(of_teacher).astype(jnp.float32)          # [B, G, K]
         targets = ops.dino_targets(of_teacher, self.state['center'], self.teacher_temperature)
         losses = ops.dino_loss(jnp.concatenate(student, axis=1), targets, self.student_temperature)
         entropies = -(targets * jnp.log(jnp.maximum(targets, 1e-12))).sum(axis=-1).mean(axis=1)  # [B]

@@ -75,7 +75,7 @@ def test_one_device_eight_devices_and_micro_batches_agree(alone, cut):
 @pytest.mark.parametrize('cut', ['jit data=8', 'pmap data=8'])
 @pytest.mark.parametrize('name', ['simclr', 'dino'])
 def test_batch_norms_see_both_views_of_the_global_batch(name, cut):
-    # Gradients of about 1: at 0.1 and 0.04 those of DINO are larger, and float32 has no 1e-5 of them.
+    # Gradients of about 1: at 0.1 and 0.04 those of DINO are larger, and float32 has no 1e-5.
     soft = dict(student_temperature=1.0, teacher_temperature=0.4) if name == 'dino' else {}
     _, after, facts, _ = run(make(name, batch_norm=True, **soft))
     _, found, their_facts, _ = run(make(name, batch_norm=True, **soft), **CUTS[cut])
