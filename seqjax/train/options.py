@@ -18,8 +18,8 @@ class TrainOptions:
     eval_batches: int = field(0, 'Batches of an evaluation; 0: the whole validation split.', at_least(0))
     save_every: int = field(250, 'Steps between checkpoints; 0: only at the end.', at_least(0))
     xray_every: int = field(0, 'Steps between gradient X-rays of recurrent layers (docs/gradient_xray.md); 0: never.', at_least(0))
-    stop_metric: str = field('', "Early stopping by this metric, as 'eval/loss'; '': off.")
-    patience: int = field(0, 'Patience of early stopping: evaluations in a row without an improvement.', at_least(0))
+    stop_metric: str = field('', "Metric of the best checkpoint and of early stopping, as 'eval/accuracy'; '': eval/loss.")
+    patience: int = field(0, 'Patience of early stopping: evaluations in a row without an improvement; 0: off.', at_least(0))
     baselines: bool = field(True, 'Baselines (naive Bayes, ridge) on the same rows, at the end.', of=('labelled',))
     keep_latest: int = field(2, 'Latest checkpoints to keep.', at_least(1))
     keep_best: int = field(1, 'Best checkpoints to keep apart from those, by stop_metric, or by eval/loss.', at_least(0))
@@ -52,14 +52,14 @@ class OptimizerOptions:
 
 
 def check_stopping(options) -> None:
-    """What training may end early by must be measured while it goes on."""
+    """What training may end early by, or keep the best checkpoint by, must be measured while it goes on."""
     metric, patience = options.stop_metric, options.patience
-    if bool(metric) != bool(patience):
-        raise FieldError('config.train.patience', patience, f'goes together with config.train.stop_metric={metric!r}; '
-                         'set both or neither')
+    if patience and not metric:
+        raise FieldError('config.train.patience', patience, 'is for early stopping by a metric; set '
+                         "config.train.stop_metric too, as to 'eval/loss'")
     if metric and not metric.startswith('eval/'):
         raise FieldError('config.train.stop_metric', metric, "must be of the validation split, as 'eval/loss' is: what "
                          'evaluations write to metrics.jsonl')
     if metric and not options.eval_every:
         raise FieldError('config.train.eval_every', 0, f'{metric} is then measured only at the end, and cannot stop '
-                         'training; set it to a number of steps')
+                         'training or choose a checkpoint; set it to a number of steps')

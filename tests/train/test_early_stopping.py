@@ -111,15 +111,14 @@ def test_a_metric_that_an_evaluation_did_not_find_is_refused():
 # ------------------------------------------------------------------------------------------------ the config
 
 @pytest.mark.parametrize('fields, sentence', [
-    (dict(patience=3), "config.train.patience=3: goes together with config.train.stop_metric=''; set both or neither"),
-    (dict(stop_metric='eval/loss'),
-     "config.train.patience=0: goes together with config.train.stop_metric='eval/loss'; set both or neither"),
+    (dict(patience=3),
+     "config.train.patience=3: is for early stopping by a metric; set config.train.stop_metric too, as to 'eval/loss'"),
     (dict(stop_metric='test/loss', patience=3),
      "config.train.stop_metric='test/loss': must be of the validation split, as 'eval/loss' is: what evaluations write to "
      'metrics.jsonl'),
     (dict(stop_metric='eval/loss', patience=3, eval_every=0),
-     'config.train.eval_every=0: eval/loss is then measured only at the end, and cannot stop training; set it to a number '
-     'of steps'),
+     'config.train.eval_every=0: eval/loss is then measured only at the end, and cannot stop training or choose a '
+     'checkpoint; set it to a number of steps'),
 ])
 def test_an_impossible_rule_is_refused(fields, sentence):
     with pytest.raises(FieldError) as caught:

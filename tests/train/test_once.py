@@ -76,6 +76,8 @@ def test_other_steps_say_that_the_learning_rate_is_another(config, tmp_path, cap
 
 
 def test_the_result_names_the_checkpoint_that_best_stands_for(config, tmp_path):
-    config.train.update(steps=6, eval_every=2, save_every=3, stop_metric='eval/loss', patience=9, keep_latest=1)
-    result = train.train(config, tmp_path / 'run')
-    assert result['best_checkpoint'] == Checkpoints(tmp_path / 'run' / 'checkpoints').best_step()
+    """Also by a metric that nothing stops early by."""
+    config.train.update(steps=6, eval_every=2, save_every=3, stop_metric='eval/accuracy', keep_latest=1)
+    result, checkpoints = train.train(config, tmp_path / 'run'), Checkpoints(tmp_path / 'run' / 'checkpoints')
+    assert result['steps'] == 6 and result['best_metric'] == checkpoints.manifest(6)['metric'] == 'eval/accuracy'
+    assert result['best_checkpoint'] == checkpoints.best_step()
