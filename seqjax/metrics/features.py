@@ -44,7 +44,8 @@ def collapsed(numbers: Mapping[str, float]) -> str:
     """What is wrong with features, as one sentence; '' where nothing is.
 
     numbers: of an evaluation: 'feature_std' and 'feature_rank'; 'loss' with 'guessing', the loss of a network that knows
-    nothing; of self-distillation 'target_entropy' and 'mean_target_entropy'. What is not there is not judged.
+    nothing; of self-distillation 'target_entropy' and 'mean_target_entropy', and there a loss above that
+    of guessing is no fault: the targets are sharp, and other ones. What is not there is not judged.
     """
     std, rank, loss = (numbers.get(name) for name in ('feature_std', 'feature_rank', 'loss'))
     guessing, entropy, of_mean = (numbers.get(name) for name in ('guessing', 'target_entropy', 'mean_target_entropy'))
@@ -60,4 +61,7 @@ def collapsed(numbers: Mapping[str, float]) -> str:
         return f'collapsed: all rows have the same target (entropy of their mean {of_mean:.4f})'
     if None not in (loss, guessing) and abs(loss - guessing) < GUESSED * guessing:
         return f'nothing is learned: the loss is that of guessing ({loss:.4f}, guessing {guessing:.4f})'
+    if None not in (loss, guessing) and entropy is None and loss > guessing:
+        return (f'worse than guessing: the loss is {loss:.4f}, guessing {guessing:.4f}; overfitting, or too '
+                'high a learning rate')
     return ''

@@ -90,7 +90,7 @@ def scores(features: dict[str, tuple[np.ndarray, np.ndarray]], labels: Sequence[
 def table(found: dict[str, Any]) -> list[str]:
     """Lines for a reader: a row for each set of features."""
     shots = [name for name in found['trained'] if name.startswith('few_shot/') and not name.endswith('/std')]
-    head = ['features', 'width', 'linear probe', 'k-NN', *(f'{name.partition("/")[2]} labels a class' for name in shots), 'std', 'rank']
+    head = ['features', 'width', 'linear probe', 'k-NN', *map(_labels, shots), 'std', 'rank']
     percent = lambda value: f'{100 * value:.2f} %'
     lines = [head]
     for name in NAMES:
@@ -101,13 +101,24 @@ def table(found: dict[str, Any]) -> list[str]:
     return tables.columns(lines, right=range(1, len(head)))
 
 
+def _labels(shot):
+    count = shot.partition('/')[2]
+    return f'{count} label{"" if count == "1" else "s"} a class'
+
+
 def labelled_set(config: Any, source: str) -> Any:
     """The dataset of a labelled set of images: {split: rows} and the names of its classes. config: of the run; source: the name of
     the set."""
     learned = tasks.taking('class')[0]
-    options = configs.with_prefix('config', lambda: configs.defaults('vit', task=learned, source=source)).data
-    options.update({field: config.data[field] for field in OF_FILES if field in options and field in config.data})
-    dataset = configs.with_prefix('config', lambda: data.load(options, learned))
+    try:
+        options = configs.with_prefix('config', lambda: configs.defaults('vit', task=learned, source=source)).data
+        options.update({field: config.data[field] for field in OF_FILES if field in options and field in config.data})
+        dataset = configs.with_prefix('config', lambda: data.load(options, learned))
+    except FieldError as error:
+        if error.field != 'config.data.source':
+            raise
+        raise FieldError('--source', source, f'{error.reason}; a set that an experiment file registers needs '
+                         '--config=FILE beside --workdir') from None
     _check_classes(dataset, source)
     return dataset
 

@@ -165,6 +165,7 @@ def test_launched_it_prints_a_table(trained):
     command = [sys.executable, 'launch.py', f'--workdir={workdir}', '--mode=probe', '--labels=1']
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[0].startswith('features') and 'frozen leaves: ' in ended.stderr
+    assert ended.stdout.splitlines()[0].startswith('features')
+    assert '  1 label a class' in ended.stdout and 'frozen leaves: ' in ended.stderr
     ended = subprocess.run([*command[:-1], '--labels=0,x'], cwd=ROOT, capture_output=True, text=True)
     assert '--labels=0,x: must be numbers of labels a class, as 1,10,100' in ended.stderr

@@ -69,6 +69,9 @@ def test_classes_that_are_not_as_many_and_runs_without_texts_are_refused(trained
     config, workdir = trained
     with pytest.raises(FieldError, match="--classes='a,b': names 2 classes, and file:.* has 10: 0, 1, 2"):
         classify(config, workdir, source=f'file:{labelled}', classes=('a', 'b'))
+    unknown = "^--source='mine': write 'file:PATH' .* a set that an experiment file registers needs --config=FILE"
+    with pytest.raises(FieldError, match=unknown):
+        classify(config, workdir, source='mine')
     with pytest.raises(FieldError, match="templates='a photo': must have {} once"):
         classify(config, workdir, source=f'file:{labelled}', templates=('a photo',), classes=NAMES)
     other = configs.defaults(model='vit', task='classification', source='digits')
