@@ -72,6 +72,14 @@ def test_what_is_no_image_for_the_run_is_counted_and_named(run, tmp_path, capsys
     with pytest.raises(UserError, match='has no image'):
         image_paths(str(tmp_path / 'empty'))
     assert image_paths('lines.txt') is None and image_paths('-') is None
+    np.savez(tmp_path / 'set.npz', images=np.zeros((2, 9, 9), np.uint8))
+    for name in ('photo.bmp', 'photo.gif', 'photo.tiff', 'set.npz'):
+        if name != 'set.npz':
+            Image.new('L', (9, 9)).save(tmp_path / name)
+        with pytest.raises(UserError, match=f'{name}: has neither lines of text nor the suffix of an image'):
+            image_paths(str(tmp_path / name))
+    (tmp_path / 'list.txt').write_text('a.png')
+    assert image_paths(str(tmp_path / 'list.txt')) is None
 
 
 def test_images_are_resized_where_those_of_the_run_were(run):
