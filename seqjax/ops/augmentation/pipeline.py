@@ -124,7 +124,7 @@ def _fits(name, value, default):
         return (isinstance(value, (tuple, list)) and len(value) == len(default) and all(map(_is_number, value))
                 and list(value) == sorted(value) and (default[0] == 0 or value[0] > 0))
     if isinstance(default, int):
-        return isinstance(value, int) and value >= 0
+        return isinstance(value, int) and 0 <= value <= (rand_augment.BINS if name == 'magnitude' else value)
     if isinstance(default, float):
         return _is_number(value) and (name != 'p' or value <= 1) and (name != 'alpha' or value > 0)
     return True

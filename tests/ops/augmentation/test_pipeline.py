@@ -71,6 +71,7 @@ MISTAKES = {
     'erase(area=0.5)': "'area=0.5' of erase is not possible",
     'erase(area=(0.5, 0.1))': "'area=(0.5, 0.1)' of erase is not possible",
     'resized_crop(ratio=(0, 1))': "'ratio=(0, 1)' of resized_crop is not possible",
+    'rand_augment(magnitude=31)': "'magnitude=31' of rand_augment is not possible",
     'mixup(alpha=0)': "'alpha=0' of mixup is not possible",
     'blur(sigma=1e999)': "'sigma=1e309' of blur is not possible",
     'crop(padding=__import__("os").getpid())': 'of crop is no number',
