@@ -224,7 +224,7 @@ def test_shards(tmp_path):
 
 
 def test_lines_of_one_image_are_one_record_and_in_one_part(tmp_path):
-    lines = ['image,caption', *(f'{"./" * j}{i}.png,{word} dog {i}' for j, word in enumerate(['red', 'big']) for i in range(6))]
+    lines = ['image, caption', *(f'{"./" * j}{i}.png,{word} dog {i}' for j, word in enumerate(['red', 'big']) for i in range(6))]
     for i, image in enumerate(images(6)):
         (tmp_path / f'{i}.png').write_bytes(png(image))
     (tmp_path / 'a.csv').write_text('\n'.join(lines))

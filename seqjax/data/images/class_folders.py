@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import os
 
 from seqjax.data.images.decoding import SUFFIXES
-from seqjax.data.images.lazy import Found, LazyImages
+from seqjax.data.images.lazy import Found, LazyImages, found_at
 from seqjax.data.readers.lines import plural
 
 
@@ -46,8 +46,7 @@ def _images(folder: str, target: str, ordered: bool = True) -> Iterator[Found]:
     with os.scandir(folder) as entries:
         found = (entry for entry in entries if entry.name.lower().endswith(SUFFIXES))
         for entry in sorted(found, key=lambda entry: entry.name) if ordered else found:
-            stat = entry.stat()
-            yield Found(entry.path, target, stat.st_size, stat.st_mtime_ns)
+            yield found_at(entry.path, target)
 
 
 def _others(directory: str) -> list[str]:

@@ -58,6 +58,15 @@ class Found(NamedTuple):
             raise Malformed('cannot be read', error.strerror or str(error)) from None
 
 
+def found_at(path: str, target: Any) -> Found:
+    """An image file; one that is not there is found out with the headers."""
+    try:
+        stat = os.stat(path)
+        return Found(path, target, stat.st_size, stat.st_mtime_ns)
+    except OSError:
+        return Found(path, target, 0, 0)
+
+
 class LazyImages(Source):
     """Images in files.
 

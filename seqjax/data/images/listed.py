@@ -6,11 +6,12 @@
 Paths are relative to the file that names them. It is the format of Hugging Face's image folders, metadata.csv and metadata.jsonl.
 """
 
+import csv
 import json
 import os
 import types
 
-from seqjax.data.images.lazy import Found
+from seqjax.data.images.lazy import found_at
 from seqjax.data.readers.columns import customary
 from seqjax.data.readers.json_lines import read_jsonl
 from seqjax.data.readers.lines import File, Malformed, sound
@@ -50,7 +51,7 @@ def listed_images(path, kind, options):
                 found[places[place]] = part, one._replace(target=one.target + target)
                 continue
             places[place] = len(found)
-            found.append((part, _found(place, target)))
+            found.append((part, found_at(place, target)))
         except Malformed as problem:
             file.refuse(number, problem)
     file.check_records(len(found))
@@ -67,15 +68,6 @@ def read_column(path, kind, options):
         except Malformed as problem:
             file.refuse(number, problem)
     return found
-
-
-def _found(path, target):
-    """Where the image is; one that is not there is found out with the headers."""
-    try:
-        stat = os.stat(path)
-        return Found(path, target, stat.st_size, stat.st_mtime_ns)
-    except OSError:
-        return Found(path, target, 0, 0)
 
 
 def _records(file, kind, options, alone=False):
@@ -103,4 +95,4 @@ def _names(file, ending):
         except (ValueError, RecursionError):
             return ()
         return tuple(value) if isinstance(value, dict) else ()
-    return tuple(cell.strip().strip('"') for cell in first.split(',' if ending == '.csv' else '\t'))
+    return tuple(next(csv.reader([first]), ())) if ending == '.csv' else tuple(first.split('\t'))

@@ -176,6 +176,15 @@ def test_an_image_on_its_side_is_turned_as_its_camera_says(tmp_path):
     np.testing.assert_array_equal(decoding.pixels_of(content), np.rot90(COLORS, -1))
 
 
+def test_a_link_to_nothing_is_named(tmp_path):
+    write_set(tmp_path, {})
+    (tmp_path / 'dog' / 'x.png').symlink_to(tmp_path / 'nothing.png')
+    with pytest.raises(FieldError, match='dog/x.png: is not there; repair or remove it'):
+        data.load(options_of(tmp_path), 'classification')
+    found = data.load(options_of(tmp_path, on_error='skip'), 'classification')
+    assert '16 images (skipped 1: is not there, in ' in found.report
+
+
 def test_nothing_is_left(tmp_path):
     write_set(tmp_path, {}, b'no image')
     with pytest.raises(FieldError, match='no image is left; 0 images .skipped 16: is no image that can be read, in .*, [.]{3}'):
