@@ -17,8 +17,9 @@ class DecoderOnly(Composed, LanguageModel):
         models.DecoderOnly(V, width=64, depth=12, block=block, norm=norm)
 
     The fields are those of `Composed`. context_length: no row is longer; None: any length.
-    segments: [B, T] where rows hold several texts (see `data.packing`): attention stays within a text, and positions are
-    counted from the first of each. prefix: [B], so many first positions are seen by all (a prefix language model).
+    segments: [B, T] where rows hold several texts (see `data.batches.packing`): attention stays within a
+    text, and positions are counted from the first of each. prefix: [B], so many first positions are seen by
+    all (a prefix language model).
 
     Its generation state is the states of all layers, KV caches as a rule, and the position that each row has reached.
     """

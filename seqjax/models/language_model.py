@@ -20,7 +20,7 @@ class LanguageModel(linen.Module):
 
     and it defines `hidden`; to generate, also `initial_state` and `extend_hidden`, and
     `context_length` where that is limited. segments: [B, T] where rows hold several texts (see
-    `data.packing`): each is read as if it had a row of its own.
+    `data.batches.packing`): each is read as if it had a row of its own.
     """
 
     vocabulary: int

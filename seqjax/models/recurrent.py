@@ -25,8 +25,9 @@ class RecurrentLanguageModel(nn.Regularisers, LanguageModel):
         slowness_penalty * sum_t mean_n (h_t - h_{t-1})^2      over the steps that have one before them in the row
 
     The state for generation, and for reading a text in one batch after the other, is (the recurrent state of every layer,
-    whether the row is new [B]). segments: [B, T] where rows hold several texts (see `data.packing`): each is read as if it
-    had a row of its own, and neither penalty counts padding or the step from one text to the next.
+    whether the row is new [B]). segments: [B, T] where rows hold several texts (see
+    `data.batches.packing`): each is read as if it had a row of its own, and neither penalty counts padding
+    or the step from one text to the next.
     """
 
     cell: str | ops.Cell = 'lstm'
@@ -61,7 +62,7 @@ class RecurrentLanguageModel(nn.Regularisers, LanguageModel):
         self.embedding = (nn.OneHot(self.vocabulary, dtype) if self.one_hot else
                           nn.Embedding(self.vocabulary, self.width, init, dtype))
         self.drop = linen.Dropout(self.dropout, broadcast_dims=(1,) if self.variational else ())
-        self.layers = self._stack(name='recurrent') if self.recurrent is None else self.recurrent
+        self.layers = self._stack(name='recurrent')
         self.output = self.make_output(init, bias=True)
 
     def hidden(self, tokens, *, segments=None, lengths=None, train=False):

@@ -5,7 +5,7 @@
     data.json        what the data was              loss.png         the loss curves
     codec.json       how text becomes numbers and   *_confusion.png  what was taken for what, or *_predictions.png
                      back                           result.json      final metrics, when the run is done
-    checkpoints/     see train.checkpoints          average_of_N/    a run directory too: see train.averaging
+    checkpoints/     see runs.checkpoints           average_of_N/    a run directory too: see modes.average
     eval_STEP.../    files of --mode=eval that are not those of the run's own last evaluation: see train.evaluation.place_of
 """
 

@@ -77,8 +77,8 @@ def with_model_of(origin, config, typed=()):
 def as_begun(config, run, typed=()):
     """The config with the fields of the model that were decided when the run began: see `with_model_of`."""
     text = run.read(FILE) if config.init_from else None
-    saved = loads(text) if text else None
-    if saved is None or saved.name != config.model.name:
+    saved = text and loads(text)
+    if not saved or saved.name != config.model.name:
         return config
     config = config.copy_and_resolve_references()
     config.model.update({field: saved.fields[field] for field in saved.decided if f'model.{field}' not in typed})

@@ -118,8 +118,9 @@ def left_over(word, config):
 
 
 def changed(config, changes, variant='', workdir=''):
-    """The config, of a variant, with the command line's changes {'train.steps': 5}, each of which must be a field of it; of the run
-    at `workdir`, with the fields of the model that files of Hugging Face decided when it began."""
+    """The config, of a variant, with the command line's changes {'train.steps': 5}, each of which must be
+    a field of it; of the run at `workdir`, with the fields of the model that files of Hugging Face decided
+    when it began."""
     kind = {field: changes[field] for field in configs.KIND if field in changes}
     config = configs.for_another(config, kind) if kind else config
     known = configs.flatten(config)
@@ -127,7 +128,7 @@ def changed(config, changes, variant='', workdir=''):
         if field not in known:
             raise UserError(f'{variant}: {unknown_field(field, config)}')
         configs.put(config, field, value)
-    if not workdir:
+    if not (workdir and config.init_from):
         return config
     from seqjax.runs import RunDirectory, transfer  # here, because help needs neither
 

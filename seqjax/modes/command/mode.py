@@ -50,7 +50,8 @@ class Request:
 
         path, chosen = experiment_files.split(self.file)
         names = experiment_files.variants(path) if self.file and not chosen else ()
-        return {name: command_line.changed(experiment_files.load(f'{path}:{name}'), self.changes, name, f'{self.workdir}/{name}')
+        load = lambda name: experiment_files.load(f'{path}:{name}')
+        return {name: command_line.changed(load(name), self.changes, name, f'{self.workdir}/{name}')
                 for name in names}
 
 
