@@ -181,4 +181,5 @@ def _run(request):
 
 
 MODE = Mode(_run, 'Count parameters, FLOPs and memory without a device or a run.', needs_workdir=False, reads=(
-    'vocabulary', 'parameters', 'data', 'model', 'train.gradient_accumulation_steps', 'optimizer', 'lora', 'parallel'))
+    'task', 'vocabulary', 'parameters', 'init_from', 'data', 'model', 'train.gradient_accumulation_steps', 'optimizer',
+    'lora', 'parallel'))
