@@ -6,12 +6,14 @@ import json
 import sys
 from typing import Any
 
+import jax
 import numpy as np
 
 from seqjax import config as configs
 from seqjax import data, tasks
 from seqjax.analysis import tables
-from seqjax.analysis.vision.feature_map import plot_features
+from seqjax.analysis.vision.attention_maps import cls_attention, plot_attention
+from seqjax.analysis.vision.feature_map import plot_features, plot_patches
 from seqjax.analysis.vision.frozen import FrozenFeatures, pixels
 from seqjax.errors import FieldError, UserError
 from seqjax.metrics import probes
@@ -25,6 +27,7 @@ from seqjax.train.progress import ProgressBar
 SPLITS = 'train', 'validation', 'test'
 OF_FILES = 'held_out', 'split_seed', 'image_size', 'directory', 'on_error'  # of config.data, for another set than that of the run
 CHOOSING = 0.1  # of the training rows, to choose the penalty by where the run has no test split
+DRAWN = 8  # images of attention_maps.png and patches.png
 NAMES = dict(pixels='pixels', random='random network', trained='trained network')
 
 
@@ -38,8 +41,8 @@ def probe(config: Any, workdir: Any, checkpoint: str = 'latest', *, labels: Sequ
         feature_std, feature_rank, collapsed   see `metrics.features`
         frozen          SHA-256 of all leaves of the trained network before and after: they are the same, or this raises
 
-    They are written to probe.json and, with 'probe/' before their names, to result.json; the first two principal components to
-    feature_map.png.
+    They are written to probe.json and, with 'probe/' before their names, to result.json; the first two
+    principal components to feature_map.png. Of a Transformer attention_maps.png and patches.png are drawn.
 
     Args:
         labels: N of few_shot. source: another labelled set of images, by its name in config.data.source; '': that of the run.
@@ -71,8 +74,20 @@ def probe(config: Any, workdir: Any, checkpoint: str = 'latest', *, labels: Sequ
                 found[name]['frozen'] = dict(before=before, after=frozen.digest())
     targets = np.array([rows['test'][i]['targets'] for i in range(len(rows['test']))])
     plot_features({NAMES[name]: part for name, part in pictures.items()}, targets, classes, run.path / 'feature_map.png')
+    if all(hasattr(model, field) for field in ('has_cls', 'prefix', 'feature_map')):
+        _draw_attention(run, parts.task, model, params, rows['test'])
     _write(run, found)
     return found
+
+
+def _draw_attention(run, task, model, params, rows):
+    """Attention of [CLS], and the patches by their principal components, of a Transformer."""
+    images = np.stack([rows[i]['inputs'] for i in range(min(DRAWN, len(rows)))])
+    inputs = jax.jit(lambda images: task.prepare(dict(inputs=images))['inputs'])(images)
+    patches = np.asarray(model.apply({'params': params}, inputs, method='feature_map'), np.float32)
+    plot_attention(images, cls_attention(model, params, inputs), run.path / 'attention_maps.png',
+                   'attention in the last layer')
+    plot_patches(images, patches.reshape(len(patches), -1, patches.shape[-1]), run.path / 'patches.png')
 
 
 def scores(features: dict[str, tuple[np.ndarray, np.ndarray]], labels: Sequence[int] = (), draws: int = 5) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def test_features_are_scored_beside_pixels_and_the_untrained_network(trained):
     assert result['probe/frozen/before'] == result['probe/frozen/after'] == frozen['after']
     assert result['probe/trained/knn'] == found['trained']['knn'] and 'eval/loss' in result
     assert json.loads((workdir / 'probe.json').read_text())['step'] == 4
-    assert (workdir / 'feature_map.png').stat().st_size > 1000
+    for name in ('feature_map', 'attention_maps', 'patches'):
+        assert (workdir / f'{name}.png').stat().st_size > 1000
     lines = table(found)
     assert len(lines) == 4 and lines[0].split()[0] == 'features' and '2 labels a class' in lines[0]
 
