@@ -19,7 +19,9 @@ class VideoReader(linen.Module, kw_only=True):
         z   = pool(encoder(f)),    logits = W z + b
     With per_step the logits are those of every frame, [B, T, outputs].
 
-    clips: uint8, or numbers from 0 to 1. Frames past a clip's length change nothing. outputs, per_step: from the data.
+    clips: uint8, or numbers from 0 to 1. Frames past a clip's length change nothing; but in training the batch
+    norms of `frames` that are passed in count them, so give those a GroupNorm where clips differ in length.
+    outputs, per_step: from the data.
     frames: a module with `feature_map(images, train)` -> [N, h, w, D], as `ResNet` and `ViT` are; None: a ResNet for small images of
     this width, with `depth` units in each of its three stages, and GroupNorm, which no frame of padding disturbs. non_local: how many `nn.NonLocalBlock` follow, of
     non_local_kind. encoder: over time, a cell of `ops.CELLS`, 'conv' or 'attention'; '': none. encoder_width: its width; heads: of
