@@ -18,11 +18,12 @@ RULES = {
     'hidden': 'tensor',
     'heads': 'tensor',
     'mlp': 'tensor',
-    'vocab': None,
+    'vocab': None,  # of parameters: a table is looked up where its rows are whole
     'layers': None,
     'whole': None,  # of a parameter that comes before a loop begins which needs all of it
     'experts': None,  # each is cut along 'mlp': see `ops.mix_experts`
 }
+ACTIVATIONS = {'vocab': 'tensor'}  # of logits: what the table says of activations alone
 ROWS = ('carry',)  # the parts of a training state that have a row for every row of the batch
 
 
@@ -91,7 +92,7 @@ def placed(state, of_parameters, mesh):
 @contextlib.contextmanager
 def use_mesh(mesh: Mesh, rules=RULES) -> Iterator[None]:
     """`jax.set_mesh`, and the table for the axes of activations that are traced inside of it."""
-    with jax.set_mesh(mesh), ops.use_layout(TableLayout(tuple(rules.items()))):
+    with jax.set_mesh(mesh), ops.use_layout(TableLayout(tuple({**rules, **ACTIVATIONS}.items()))):
         yield
 
 

@@ -45,9 +45,10 @@ def family_config(folder, family, scan, remat, mesh, sizes=(), **sections):
                        model={**fields, **loop, **dict(sizes)}, **sections)
 
 
-def compile_step(folder, *case, **train):
+def compile_step(folder, *case, tokenizer='', **train):
     """(jaxpr, compiled step)."""
     config = family_config(folder, *case, train=train)
+    config.data.update(dict(tokenizer=tokenizer) if tokenizer else {})
     parts = build(config, RunDirectory(folder))
     step = make_train_step(parts.task, parts.optimizer, parts.schedule, seed=0, accumulate=config.train.gradient_accumulation_steps)
     program = parts.strategy.compile(step, parts.target, parts.strategy.place(parts.training[0]), updates_state=True)
@@ -127,6 +128,14 @@ def test_on_meshes_of_three_axes_gradients_are_those_of_one_device(family, scan,
         np.testing.assert_allclose(their_norm, norm, rtol=1e-5)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max()),
                      their_params, params)
+
+
+@pytest.mark.parametrize('family', ['gpt', pytest.param('llama', marks=pytest.mark.slow)])
+def test_each_device_computes_its_part_of_the_logits(family, tmp_path, capfd):
+    """A vocabulary of 256 over eight devices, of the embedding (gpt) and of an output of its own (llama)."""
+    work, _, gave_up = measure(tmp_path, capfd, family, True, False, dict(data=1, tensor=8), dict(heads=8),
+                               tokenizer='byte')
+    assert not gave_up and work <= 1.05
 
 
 def test_micro_batches_are_cut_like_batches(tmp_path, capfd):
