@@ -22,6 +22,7 @@ BAD = {  # field: values that must be refused
     'data.mask_probability': [0.0, 1.0, NAN],
     'data.span_length': [0.5, NAN],
     'data.train_examples': [-1],
+    'data.examples_per_class': [-1],
     'data.batch_tokens': [-1],
     'data.characters_per_word': [-1],
     'data.image_size': [-1],

@@ -41,9 +41,9 @@ def label_curves(
 
 
 def summarise(curves: Curves) -> dict[str, list[dict[str, float]]]:
-    """Mean and standard deviation of every point, as JSON has them."""
+    """Mean and standard deviation (n - 1; 0 of one run) of every point, as JSON has them."""
     point = lambda labels, found: dict(labels=labels, runs=len(found), mean=float(np.mean(found)),
-                                       std=float(np.std(found)))
+                                       std=float(np.std(found, ddof=1)) if len(found) > 1 else 0.0)
     return {name: [point(*one) for one in curve.items()] for name, curve in curves.items()}
 
 

@@ -1,6 +1,8 @@
 """Labelled sequences and images as batches, and what it takes to know the same set again."""
 
+import collections
 import dataclasses
+import functools
 import hashlib
 
 import jax
@@ -13,7 +15,7 @@ from seqjax.data.dataset import Dataset
 from seqjax.data.encoded import EncodedRows
 from seqjax.data.readers.examples import SPLITS
 from seqjax.data.readers.lines import plural
-from seqjax.data.readers.splits import drawn
+from seqjax.data.readers.splits import drawn, drawn_per_class
 from seqjax.data.source import Rows, batch_of_one, hash_of, targets_of
 from seqjax.data.statistics import IMAGES, channel_statistics
 from seqjax.data.text import labelled_codec
@@ -178,6 +180,8 @@ def load_labelled(examples, task, options, saved=None, keep=lambda split, row: N
         raise FieldError('data.batching', 'pack', "puts several sequences in a row, and marks are around one; write 'bucket'")
     if options.train_examples:
         examples = _fewer(examples, task, options)
+    if options.examples_per_class:
+        examples = _few_per_class(examples, task, options)
     first = examples.train[0].inputs  # which may have to be decoded: once
     if saved is None:
         how = _normalising(labelled_codec.learn(task, examples.train, options), first, examples, options)
@@ -239,6 +243,22 @@ def _fewer(examples, task, options):
             raise FieldError('data.train_examples', count, f'none of those that are drawn has the label {lost[0]!r}; set it '
                              'higher, or config.data.split_seed to draw others')
     return dataclasses.replace(examples, train=few, report=f'{examples.report}; {count:,} of {known:,} training sequences')
+
+
+def _few_per_class(examples, task, options):
+    """The examples, with only so many of every class for training."""
+    refuse = functools.partial(FieldError, 'data.examples_per_class', options.examples_per_class)
+    if TASKS[task].target != 'class':
+        raise refuse(f'the answers of {task} are no classes; set config.data.train_examples instead')
+    if options.train_examples:
+        raise refuse(f'and config.data.train_examples={options.train_examples}: set one of them to 0')
+    label, fewest = min(collections.Counter(targets_of(examples.train)).items(), key=lambda item: item[1])
+    if fewest < options.examples_per_class:
+        raise refuse(f'the class {str(label)!r} has {plural(fewest, "training example")}; set it to that '
+                     'or less, or to 0 for all')
+    few = drawn_per_class(examples.train, options.examples_per_class, seed=options.split_seed)
+    report = f'{examples.report}; {len(few):,} of {len(examples.train):,} training examples'
+    return dataclasses.replace(examples, train=few, report=report)
 
 
 def _labels(task, examples):

@@ -60,6 +60,8 @@ class DataOptions:
     special_tokens: bool = field(False, 'Special tokens: rows are [CLS] text [SEP] or [CLS] text [SEP] text [SEP], as BERT reads them.',
                          of=(LABELLED, MASKED))
     train_examples: int = field(0, 'Number of training examples, drawn by split_seed; 0: all.', at_least(0), of=(LABELLED,))
+    examples_per_class: int = field(0, 'Number of training examples of every class, drawn by split_seed; 0: all.',
+                                    at_least(0), of=(LABELLED,))
     characters_per_word: int = field(0, 'Characters of every word that the model reads beside the word; 0: none.', at_least(0),
                           of=(LABELLED,))
     word_vectors: str = field('', "Pretrained word vectors, a text file; '': none.", of=(LABELLED,))

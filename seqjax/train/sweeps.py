@@ -19,6 +19,8 @@ from seqjax.train import stopping
 from seqjax.train.decode_eval import SHOWN
 from seqjax.train.loop import train
 
+COUNTS = ('train_examples', 'examples_per_class')  # fields of config.data: how many are trained on
+
 
 def sweep(variants, workdir):
     """Trains every config of {name: config} in workdir/name and returns {name: its result}.
@@ -84,9 +86,9 @@ def _compare(results, directory, unit):
 
 
 def _compare_labels(variants, results, directory):
-    """Accuracy against labels a class, where variants differ in `config.data.train_examples`: a line
-    for those that else differ only in their seeds."""
-    if len({config.data.get('train_examples') for config in variants.values()}) < 2:
+    """Accuracy against labels a class, where variants differ in how many they train on: a line for
+    those that else differ only in their seeds."""
+    if len({tuple(map(config.data.get, COUNTS)) for config in variants.values()}) < 2:
         return
     runs = {}
     for name, result in results.items():
@@ -106,4 +108,4 @@ def _without_labels(config):
     rest = config.to_dict()
     rest.pop('seed')
     return rest | dict(data={field: value for field, value in rest['data'].items()
-                             if field not in ('train_examples', 'split_seed')})
+                             if field not in (*COUNTS, 'split_seed')})

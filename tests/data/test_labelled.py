@@ -1,5 +1,6 @@
 """Labelled sequences as numbers and batches: against plain loops, and the same again after saving."""
 
+import collections
 import json
 import random
 import types
@@ -13,7 +14,8 @@ from seqjax.data import load_codec
 from seqjax.errors import FieldError
 
 OPTIONS = dict(source='file:trees.tsv', tokenizer='char', vocabulary=100, lowercase=False, characters_per_word=0, word_vectors='', max_length=0,
-               special_tokens=False, batching='bucket', num_buckets=2, train_examples=0, split_seed=0, images_as='', image_size=0, augment='', normalise=False)
+               special_tokens=False, batching='bucket', num_buckets=2, train_examples=0, examples_per_class=0,
+               split_seed=0, images_as='', image_size=0, augment='', normalise=False)
 
 
 def options(**changed):
@@ -171,6 +173,33 @@ def test_a_run_may_train_on_a_few_examples_which_a_seed_draws():
     assert made.report.endswith('10 of 36 training sequences')
     with pytest.raises(FieldError, match='data.train_examples=37: there are 36; set it to that or less, or to 0 for all'):
         drawn(37, 3)
+
+
+def test_a_run_may_train_on_so_many_examples_of_every_class():
+    make = lambda letters: [Example(a + str(i), a) for i, a in enumerate(letters)]
+    given = Examples(make('xyz' * 9 + 'xx'), make('xyz'), make('xy'), report='some')
+
+    def drawn(count, seed, task='classification', **more):
+        made = load_labelled(given, task, options(examples_per_class=count, split_seed=seed, **more))
+        return made, [record.inputs for record in made.rows['train'].records]
+
+    (made, two), (_, five), (_, others) = drawn(2, 3), drawn(5, 3), drawn(5, 4)
+    of_class = collections.Counter(text[0] for text in two)
+    assert of_class == dict(x=2, y=2, z=2) and len(five) == 15
+    assert set(two) < set(five) and set(five) != set(others)
+    assert five == sorted(five, key=lambda text: int(text[1:]))  # in the order of the records
+    assert (len(made.rows['validation']), len(made.rows['test'])) == (3, 2)
+    assert made.report.startswith('some; 6 of 29 training examples')
+    refused = {"data.examples_per_class=10: the class 'y' has 9 training examples; set it to that or "
+               'less, or to 0 for all': dict(count=10, seed=3),
+               'data.examples_per_class=2: and config.data.train_examples=5: set one of them to 0':
+               dict(count=2, seed=3, train_examples=5)}
+    for sentence, arguments in refused.items():
+        with pytest.raises(FieldError) as caught:
+            drawn(**arguments)
+        assert str(caught.value) == sentence
+    with pytest.raises(FieldError, match='the answers of regression are no classes; set config.data.train_'):
+        load_labelled(given, 'regression', options(examples_per_class=2))
 
 
 @pytest.mark.parametrize('task', ['classification', 'tagging'])

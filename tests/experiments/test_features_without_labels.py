@@ -1,6 +1,5 @@
 """The experiments of SimCLR, DINO, CLIP and transfer run from end to end, small: pretraining, head, fine-tuning, prompts."""
 
-from collections import Counter
 import json
 import pathlib
 
@@ -35,38 +34,21 @@ def pretrained(tmp_path_factory):
 
 def test_a_sweep_of_transfer_begins_with_what_was_learned_and_draws_accuracy_against_labels(
         pretrained, tmp_path):
-    kinds, labels, variants = ('scratch', 'frozen', 'fine_tuned'), ('1', 'all'), {}
-    with loaded(FOLDER / 'transfer_fashion.py'):  # the sets that it registers are let go afterwards
-        for name in (f'{kind}_{count}_0' for kind in kinds for count in labels):
-            variants[name] = load(f'transfer_fashion.py:{name}', width=4)
-            if not name.startswith('scratch'):
-                assert variants[name].init_from == 'runs/simclr_fashion'
-                variants[name].init_from = str(pretrained)
-        results = train.sweep(variants, tmp_path)
+    kinds, labels, variants = ('scratch', 'frozen', 'fine_tuned'), ('1', '30'), {}
+    for name in (f'{kind}_{count}_0' for kind in kinds for count in labels):
+        variants[name] = load(f'transfer_fashion.py:{name}', width=4)
+        if not name.startswith('scratch'):
+            assert variants[name].init_from == 'runs/simclr_fashion'
+            variants[name].init_from = str(pretrained)
+    results = train.sweep(variants, tmp_path)
     stem = lambda workdir: load_model(workdir)[1]['stem_conv']['kernel']
     for name in variants:
         assert np.array_equal(stem(pretrained), stem(tmp_path / name)) == name.startswith('frozen')
     found = json.loads((tmp_path / 'by_labels.json').read_text())
     assert list(found) == list(kinds) and (tmp_path / 'by_labels.png').stat().st_size > 1000
-    for kind, (one, every) in found.items():
-        assert (one['labels'], one['runs'], every['labels']) == (1, 1, 140.9)
+    for kind, (one, more) in found.items():
+        assert (one['labels'], one['runs'], more['labels']) == (1, 1, 30)
         assert one['mean'] == results[f'{kind}_1_0']['test/accuracy']
-
-
-def test_few_labels_are_drawn_for_every_class_from_the_training_part_and_the_test_part_stays():
-    from seqjax import data
-
-    with loaded(FOLDER / 'transfer_fashion.py'):
-        draw = lambda count, seed: data.SOURCES['few_digits'].make('classification', count, seed, 0.02)
-        every, one, other = draw(0, 0), draw(20, 0), draw(20, 1)
-        with pytest.raises(FieldError, match='data.train_examples=2000: must be a multiple of 10'):
-            draw(2000, 0)
-    pixels = lambda part: [example.inputs.tobytes() for example in part]
-    for few in (one, other):
-        assert Counter(example.target for example in few.train) == dict.fromkeys(map(str, range(10)), 2)
-        assert set(pixels(few.train)) <= set(pixels(every.train))
-        assert pixels(few.test) == pixels(every.test)
-    assert pixels(one.train) != pixels(other.train)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Which examples are held out, where a source does not say: a function of their order, their labels and a seed."""
 
 import collections
+from collections.abc import Sequence
 import random
 
 from seqjax.data.source import picked, targets_of
@@ -31,6 +32,17 @@ def hold_out(examples, task, *, part, seed):
 def drawn(examples, count, *, seed):
     """So many of the examples, in the order they came in; of fewer, each is also among more with the same seed."""
     return picked(examples, sorted(_order(len(examples), seed)[:count]))
+
+
+def drawn_per_class(examples: Sequence, count: int, *, seed: int) -> Sequence:
+    """`count` examples of every class, in the order they came in; of fewer, each is also among more
+    with the same seed."""
+    targets, chosen, of_class = targets_of(examples), [], collections.Counter()
+    for i in _order(len(examples), seed):
+        if of_class[targets[i]] < count:
+            of_class[targets[i]] += 1
+            chosen.append(i)
+    return picked(examples, sorted(chosen))
 
 
 def _order(count, seed):
