@@ -183,12 +183,13 @@ def load_labelled(examples, task, options, saved=None, keep=lambda split, row: N
     if options.examples_per_class:
         examples = _few_per_class(examples, task, options)
     first = examples.train[0].inputs  # which may have to be decoded: once
-    if saved is None:
-        how = _normalising(labelled_codec.learn(task, examples.train, options), first, examples, options)
-    else:
+    if saved is not None:
         check_inherited(saved, options)
-        how = (labelled_codec.with_vectors(saved, options) if saved.task else
-               labelled_codec.relearn(saved, task, examples.train, options))
+    if saved is not None and saved.task:
+        how = labelled_codec.with_vectors(saved, options)
+    else:
+        how = _normalising(labelled_codec.learn(task, examples.train, options) if saved is None else
+                           labelled_codec.relearn(saved, task, examples.train, options), first, examples, options)
     _check_labels(how, examples, options)
     if isinstance(first, np.ndarray):
         _check_numbers(how, first, options)
@@ -287,9 +288,8 @@ def _cut(how, whole, longest):
 
 
 def _normalising(how, inputs, examples, options):
-    """The codec with what it must know of numbers: their shape, statistics of the training part where they are normalised.
-
-    inputs: the first ones.
+    """The codec with what it must know of numbers: their shape, and where they are normalised the
+    statistics of the training part, or those that are inherited. inputs: the first ones.
     """
     if not isinstance(inputs, np.ndarray):
         return how
@@ -298,11 +298,18 @@ def _normalising(how, inputs, examples, options):
     if inputs.ndim == 3:
         how = dataclasses.replace(how, shape=inputs.shape, image_size=options.image_size, images_as=options.images_as,
                                   pixel_seed=options.split_seed if options.images_as else 0)
-    if not (options.normalise if inputs.ndim > 2 else examples.normalise):
-        return how
-    mean, deviation = channel_statistics(examples.train, IMAGES if inputs.ndim > 2 else 0)
-    if how.images_as == 'rows':
-        mean, deviation = (tuple(np.tile(x, inputs.shape[1]).tolist()) for x in (mean, deviation))
+    mean, deviation = how.mean, how.deviation
+    if not mean:
+        if not (options.normalise if inputs.ndim > 2 else examples.normalise):
+            return how
+        mean, deviation = channel_statistics(examples.train, IMAGES if inputs.ndim > 2 else 0)
+    channels = inputs.shape[-1]
+    numbers = inputs.shape[1] * channels if how.images_as == 'rows' else channels
+    if len(mean) == channels < numbers:
+        mean, deviation = (tuple(np.tile(x, numbers // channels).tolist()) for x in (mean, deviation))
+    if len(mean) != numbers:
+        raise FieldError('data.source', options.source, f'has inputs of {plural(numbers, "channel")}, and what '
+                         f'this run starts from normalises {len(mean)}')
     return dataclasses.replace(how, mean=mean, deviation=deviation)
 
 

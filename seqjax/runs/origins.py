@@ -3,6 +3,7 @@
 from collections.abc import Callable
 import dataclasses
 import functools
+import math
 import pathlib
 
 from flax.core import meta
@@ -14,6 +15,7 @@ from seqjax.data import LabelledCodec, PretrainedTokenizer, TextCodec
 from seqjax.data.text.codecs import FILE
 from seqjax.data.text.pretrained_tokenizer import BERT_MARKS
 from seqjax.errors import FieldError, UserError
+from seqjax.interop.hf_vision.preprocessing import FILE as PREPROCESSOR
 from seqjax.params import low_rank, paths
 from seqjax.runs.checkpoints import Checkpoints, used_parts, verify
 from seqjax.runs.directory import RunDirectory, runs_below
@@ -124,8 +126,21 @@ def _files_of_hugging_face(directory):
                 for path, place in wanted.items()}
 
     family = next((name for name, model in models.MODELS.items() if model is type(found.model)), '')
-    return Origin(str(directory), shapes, fetch, _tokens_of_hugging_face(directory, found.model).get, models.fields(found.model),
-                  family)
+    codec = _codec_of_images(found) if hasattr(found.model, 'feature_map') else None
+    read = {FILE: codec.dumps()}.get if codec else _tokens_of_hugging_face(directory, found.model).get
+    return Origin(str(directory), shapes, fetch, read, models.fields(found.model), family)
+
+
+def _codec_of_images(loaded):
+    """What a run that normalises images as preprocessor_config.json says would have written; None
+    where the directory has no such file."""
+    if not (loaded.directory / PREPROCESSOR).is_file():
+        return None
+    how = loaded.preprocessing
+    if not math.isclose(how.factor, 1 / 255, rel_tol=1e-6):
+        raise UserError(f'{loaded.directory / PREPROCESSOR}: rescale_factor={how.factor}: a run reads pixels '
+                        'from 0 to 1, 1/255 of what is stored; begin with files that do, too')
+    return LabelledCodec('', mean=how.mean or (), deviation=how.std or ())
 
 
 def _tokens_of_hugging_face(directory, model):

@@ -13,7 +13,7 @@ import safetensors.numpy
 
 from seqjax import config as configs
 from seqjax import interop, models, tasks, train
-from seqjax.errors import UserError
+from seqjax.errors import FieldError, UserError
 from seqjax.modes.hugging_face import write_hugging_face
 from seqjax.params import paths
 from seqjax.train.step import make_train_step
@@ -109,6 +109,29 @@ def test_a_run_begins_with_their_files_and_becomes_files_again(library, tmp_path
     assert not np.allclose(found['resnet.embedder.embedder.normalization.running_mean'], 0)
     again = library.ResNetForImageClassification.from_pretrained(path)
     assert again.config.hidden_sizes == [8, 16, 20]
+
+
+def test_a_run_that_begins_with_their_files_normalises_as_they_say(library, tmp_path):
+    made = library.ResNetForImageClassification(library.ResNetConfig(**RESNET, num_channels=1, num_labels=10))
+    made.save_pretrained(tmp_path / 'theirs')
+    says = dict(do_resize=False, do_rescale=True, do_normalize=True, image_mean=[0.25], image_std=[0.5])
+    (tmp_path / 'theirs' / 'preprocessor_config.json').write_text(json.dumps(says))
+    config = configs.defaults('resnet', source='digits')
+    config.init_from = str(tmp_path / 'theirs')
+    config.data.batch_size, config.parallel.data = 16, 1
+    with pytest.raises(FieldError) as caught:
+        train.prepare(config, tmp_path / 'run')
+    assert str(caught.value) == ('config.data.normalise=False: the run that this one '
+                                 'starts from has True; write that')
+    config.data.normalise = True
+    task = train.prepare(config, tmp_path / 'run').task
+    assert (task.mean, task.deviation) == ((0.25,), (0.5,))
+    (tmp_path / 'theirs' / 'preprocessor_config.json').write_text(json.dumps(says | dict(image_mean=[0.2] * 3, image_std=[0.5] * 3)))
+    with pytest.raises(FieldError, match="data.source='digits': has inputs of 1 channel, and what this run starts from normalises 3"):
+        train.prepare(config, tmp_path / 'run')
+    (tmp_path / 'theirs' / 'preprocessor_config.json').write_text(json.dumps(says | dict(rescale_factor=1.0)))
+    with pytest.raises(UserError, match='rescale_factor=1.0: a run reads pixels from 0 to 1'):
+        train.prepare(config, tmp_path / 'run')
 
 
 def test_a_tensor_of_a_batch_norm_that_is_missing_is_named(library, tmp_path):

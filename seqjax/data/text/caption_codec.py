@@ -25,6 +25,7 @@ class CaptionCodec(PairCodec):
     """
 
     kind = 'captions'
+    of_images = True
     length: int = 0
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()

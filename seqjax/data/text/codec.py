@@ -34,6 +34,7 @@ class Codec:
     """
 
     kind: ClassVar[str]
+    of_images: ClassVar[bool] = False  # whether inputs are pixels, with `mean` and `deviation`
     tokenizer: Any
 
     def inputs(self, sequence: Any) -> Any:

@@ -1,5 +1,6 @@
 """What a run reads with when it starts from another one: the tokens of that run, so that its parameters mean the same."""
 
+from seqjax.data.text.labelled_codec import LabelledCodec
 from seqjax.errors import FieldError, UserError
 from seqjax.tasks import TASKS
 
@@ -13,7 +14,9 @@ def inherited(codec, task):
         labelled                        masked text, classes, numbers and labels: the same tokens and special tokens, and
                                         targets of its own, which are learned from its training part
         pairs                           missing spans and pairs: the same vocabularies, sentinels and tags included
-        captions                        captions: the same vocabulary
+        captions                        captions: the same vocabulary; classes and numbers of images
+        labelled, of images             any task; mean and deviation by which pixels are normalised are kept
+                                        where it learns classes or numbers
         text                            a language model: the same tokenizer
 
     It is for `data.load`, where the codec of the new run itself comes first. A UserError says what the other run was for,
@@ -21,8 +24,11 @@ def inherited(codec, task):
     """
     if codec is None:
         return None
-    kinds = READ_BY[codec.kind]
-    if TASKS[task].data not in kinds:
+    kinds, kind = READ_BY[codec.kind], TASKS[task].data
+    if kind not in kinds and codec.of_images:
+        normal = dict(mean=codec.mean, deviation=codec.deviation)
+        return LabelledCodec('', **normal) if kind == 'labelled' else None
+    if kind not in kinds:
         able = [name for name, other in TASKS.items() if other.data in kinds]
         raise UserError(f'is a run for {" or ".join(able)}, and its tokens are of no use for {task}; start from another run')
     return codec.without_answers()

@@ -82,6 +82,11 @@ class LabelledCodec(WithSpecialTokens, Codec):
         """Whether a line that is to be tagged is split at its blanks."""
         return tokenizers.name_of(self.tokenizer) != 'char'
 
+    @property
+    def of_images(self) -> bool:
+        """Whether inputs are images or videos."""
+        return self.tokenizer is None and not self.features
+
     def tokens(self, sequence: str | tuple[str, ...]) -> np.ndarray:
         """The tokens of a text or of words [n], without marks."""
         return np.concatenate([np.zeros(0, np.int32), *map(super().tokens, self._parts(sequence))])
@@ -184,8 +189,10 @@ class LabelledCodec(WithSpecialTokens, Codec):
     def as_options(self):
         """{field of `config.data`: value}: what a run that reads like this says of it."""
         symbols = dict(lowercase=self.tokenizer.lowercase) if self._own else {}
+        if self.tokenizer is None:  # images, or frames, which are normalised whatever the option says
+            return dict(normalise=bool(self.mean)) if self.of_images else {}
         return dict(tokenizer=tokenizers.name_of(self.tokenizer), special_tokens=self.marked, characters_per_word=self.spelling_length,
-                    **symbols, **(dict(word_vectors='') if self.table is None else {})) if self.tokenizer else {}
+                    **symbols, **(dict(word_vectors='') if self.table is None else {}))
 
     def without_answers(self) -> Self:
         return dataclasses.replace(self, task='', classes=())

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from seqjax import config as configs
 from seqjax import data
 from seqjax.errors import FieldError, UserError
 from seqjax.special_tokens import END, MARKED_COUNT, START
@@ -131,3 +132,24 @@ def test_a_config_that_says_otherwise_is_refused(files, theirs, task, changed, s
     with pytest.raises(FieldError) as caught:
         load(files, task, saved, **changed)
     assert sentence in str(caught.value)
+
+
+def test_pixels_are_normalised_as_those_that_the_network_has_learned_from():
+    """From classes to few of them, from captions to classes, and from classes to captions, whose words are new."""
+    def load_images(task, source, saved=None, **changed):
+        options = configs.defaults('resnet', task=task, source=source).data
+        options.update(changed)
+        return data.load(options, task, saved)
+
+    learned = load_images('classification', 'digits', normalise=True)
+    few = load_images('classification', 'digits', data.inherited(learned.codec, 'classification'),
+                      normalise=True, examples_per_class=1, images_as='rows')
+    assert few.codec.mean == learned.codec.mean * 8 and few.codec.images_as == 'rows'
+    assert few.codec.mean != load_images('classification', 'digits', normalise=True, examples_per_class=1).codec.mean * 8
+    captions = load_images('captioning', 'digit_scenes', normalise=True, tokenizer='word')
+    found = load_images('classification', 'digits', data.inherited(captions.codec, 'classification'), normalise=True)
+    assert (found.codec.mean, found.codec.shape) == (captions.codec.mean, (8, 8, 1))
+    assert found.codec.mean != learned.codec.mean and len(found.codec.classes) == 10
+    assert data.inherited(learned.codec, 'captioning') is None
+    with pytest.raises(FieldError, match='data.normalise=False: the run that this one starts from has True; write that'):
+        load_images('classification', 'digits', data.inherited(learned.codec, 'classification'))
