@@ -44,8 +44,8 @@ def collapsed(numbers: Mapping[str, float]) -> str:
     """What is wrong with features, as one sentence; '' where nothing is.
 
     numbers: of an evaluation: 'feature_std' and 'feature_rank'; 'loss' with 'guessing', the loss of a network that knows
-    nothing; of self-distillation 'target_entropy' and 'mean_target_entropy', and there a loss above that
-    of guessing is no fault: the targets are sharp, and other ones. What is not there is not judged.
+    nothing; of self-distillation 'target_entropy' and 'mean_target_entropy', and there a loss like that
+    of guessing or above is no fault: the targets are sharp, and other ones. What is not there is not judged.
     """
     std, rank, loss = (numbers.get(name) for name in ('feature_std', 'feature_rank', 'loss'))
     guessing, entropy, of_mean = (numbers.get(name) for name in ('guessing', 'target_entropy', 'mean_target_entropy'))
@@ -59,9 +59,11 @@ def collapsed(numbers: Mapping[str, float]) -> str:
         return f'collapsed: the targets are uniform (entropy {entropy:.4f}, that of all outputs alike is {guessing:.4f})'
     if None not in (of_mean, guessing) and of_mean < FLAT * guessing:
         return f'collapsed: all rows have the same target (entropy of their mean {of_mean:.4f})'
-    if None not in (loss, guessing) and abs(loss - guessing) < GUESSED * guessing:
+    if None in (loss, guessing) or entropy is not None:
+        return ''
+    if abs(loss - guessing) < GUESSED * guessing:
         return f'nothing is learned: the loss is that of guessing ({loss:.4f}, guessing {guessing:.4f})'
-    if None not in (loss, guessing) and entropy is None and loss > guessing:
+    if loss > guessing:
         return (f'worse than guessing: the loss is {loss:.4f}, guessing {guessing:.4f}; overfitting, or too '
                 'high a learning rate')
     return ''

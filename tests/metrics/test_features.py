@@ -48,6 +48,7 @@ def test_the_effective_rank_of_few_directions_is_their_number():
     (dict(loss=6.24, guessing=math.log(511)), 'nothing is learned: the loss is that of guessing'),
     (dict(loss=6.4, guessing=math.log(511)), 'worse than guessing: the loss is 6.4000, guessing 6.2364'),
     (dict(loss=8.8, guessing=8.3, target_entropy=2.0, mean_target_entropy=7.0), ''),
+    (dict(loss=8.3, guessing=8.3, target_entropy=2.0, mean_target_entropy=7.0), ''),
     (dict(loss=3.0, guessing=math.log(4096), target_entropy=8.317), 'the targets are uniform'),
     (dict(loss=3.0, guessing=8.3, target_entropy=0.01, mean_target_entropy=0.02), 'all rows have the same target'),
     (dict(loss=3.0, guessing=8.3, target_entropy=2.0, mean_target_entropy=7.0), ''),
