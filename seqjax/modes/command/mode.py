@@ -132,9 +132,12 @@ def parsed(name: str, text: str, kind: type) -> Any:
     if kind is list:
         return [part.strip() for part in text.split(',') if part.strip()]
     try:
+        if kind is tuple:
+            return tuple(int(part) for part in text.strip('() ').split(',') if part.strip())
         return kind(text)
     except ValueError:
-        wanted = {int: 'a whole number', float: 'a number'}[kind]
+        wanted = {int: 'a whole number', float: 'a number',
+                  tuple: 'whole numbers with commas between them, as 64,128,256'}[kind]
         raise UserError(f'{name}={text}: must be {wanted}') from None
 
 

@@ -5,6 +5,7 @@ import pytest
 from seqjax import config as configs
 from seqjax.errors import UserError
 from seqjax.modes.command import command_line
+from seqjax.modes.command.mode import Words
 
 
 @pytest.mark.parametrize('path, sentence', [
@@ -46,3 +47,12 @@ def test_a_change_that_a_variant_does_not_have_is_refused_with_its_name():
     with pytest.raises(UserError) as caught:
         command_line.changed(configs.defaults('recurrent'), {'model.heads': 2}, 'elman')
     assert str(caught.value).startswith("elman: no field 'heads' in config.model (recurrent); ")
+
+
+@pytest.mark.parametrize('text, value', [('32,64,256', (32, 64, 256)), ('(32, 64, 256)', (32, 64, 256)), ('', ())])
+def test_several_numbers_of_one_field_have_commas_between_them(text, value):
+    config = configs.defaults('resnet', source='digits')
+    words = Words([f'--config.model.channels={text}'])
+    assert command_line.take_changes(words, config) == {'model.channels': value}
+    with pytest.raises(UserError, match='--config.model.channels=32,x: must be whole numbers with commas between them'):
+        command_line.take_changes(Words(['--config.model.channels=32,x']), config)
