@@ -73,9 +73,9 @@ class LazyImages(Source):
     Args:
         found: where they are.
         size: height and width that they are resized to; 0: all have one size as they are.
-        on_error: at a file that cannot be read 'stop', or 'skip': it is left out, or where it is found out only when it is
-        decoded,
-            it is black, its weight 0, and a warning names it.
+        on_error: at a file that cannot be read 'stop', or 'skip': it is left out, or where it is found out
+            only when it is decoded, the next one takes its place with weight 0, and a warning names it:
+            batch norms, mixup and negatives then see an image of the set.
         cached: whether all are decoded at the start, once, into an array in the cache that later runs map into memory.
     """
 
@@ -94,14 +94,21 @@ class LazyImages(Source):
         if self._pixels is not None:
             return Example(self._pixels[self._places[i]], found.target)
         try:
-            pixels = pixels_of(found.file(), self.size, self.shape[-1])
-            _check_shape(pixels.shape, self.shape, self._found[0].name)
+            return Example(self._read(found), found.target)
         except Malformed as problem:
             if self.on_error == 'stop':
                 raise UserError(f'{found.name}: {problem}; {WAY_OUT}') from None
             self._warn(found.name, problem)
-            return Example(np.zeros(self.shape, np.uint8), found.target, weight=0.0)
-        return Example(pixels, found.target)
+            return self._stand_in(i % len(self))
+
+    def _stand_in(self, i):
+        """The first after image i that can be read, with weight 0."""
+        for other in (*self._found[i + 1:], *self._found[:i]):
+            try:
+                return Example(self._read(other), other.target, weight=0.0)
+            except Malformed:
+                continue
+        raise UserError(f'{self._found[i].name}: no image of the set can be read')
 
     @property
     def targets(self) -> Sequence[Any]:
@@ -173,9 +180,7 @@ class LazyImages(Source):
 
         def pixels(found):
             try:
-                made = pixels_of(found.file(), self.size, self.shape[-1])
-                _check_shape(made.shape, self.shape, self._found[0].name)
-                return made
+                return self._read(found)
             except Malformed as problem:
                 return problem
 
@@ -187,6 +192,12 @@ class LazyImages(Source):
                 writer.add(made[None])
         writer.close()
         return dict(broken=broken)
+
+    def _read(self, found):
+        """Its pixels. Raises `Malformed`."""
+        pixels = pixels_of(found.file(), self.size, self.shape[-1])
+        _check_shape(pixels.shape, self.shape, self._found[0].name)
+        return pixels
 
     def _warn(self, name, problem):
         with self._lock:
