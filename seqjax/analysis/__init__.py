@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy.names(__name__, {
     'recurrent.receptive_field': ('plot_receptive_fields', 'receptive_fields'),
     'scatter': ('plot_predictions',),
     'vision.attention_maps': ('attention_weights', 'cls_attention', 'plot_attention'),
+    'vision.class_activation': ('class_activation',),
     'vision.depth_gradients': ('DepthGradients', 'depth_gradients', 'plot_depth_gradients'),
     'vision.feature_map': ('plot_features', 'plot_patches', 'principal_components'),
 })

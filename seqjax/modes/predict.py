@@ -15,11 +15,11 @@ from seqjax.runs.restore import open_run, restored
 from seqjax.modes.command.image_paths import ImagePaths, image_paths
 from seqjax.modes.command.input_warnings import Noticed
 from seqjax.modes.command.lines import answered, open_input, print_objects
-from seqjax.modes.command.mode import CHECKPOINT, INPUT, Mode, one_process
+from seqjax.modes.command.mode import CHECKPOINT, INPUT, Flag, Mode, one_process
+from seqjax.modes.vision.where import Pictures
 
 
-
-def predict_lines(config, workdir, lines, checkpoint='latest'):
+def predict_lines(config, workdir, lines, checkpoint='latest', *, explain=False):
     """Yields one dict for every line: its input, and what the run says of it.
 
         classification   label, probabilities {class: p}
@@ -32,6 +32,9 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
     A run over two texts a row reads them with a TAB between them. A line with nothing in it, or without a TAB where there must
     be one, gets a null and the reason. lines: any iterable of str, read a few thousand at a time. At the end it is said what
     was unusual about them, and in which.
+
+    explain: 'explain/predictions.png' in the directory of the run shows for the first images where the network
+    looked: the attention of a Transformer, or the class activation map of a ResNet.
     """
     one_process('predict')
     config, run = open_run(config, workdir)
@@ -47,13 +50,14 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
         raise UserError(f'--mode=predict: {configs.task_name(config)!r} predicts nothing about single sequences; use --mode=eval')
     model, params = restored(run, config, checkpoint)
     task = tasks.build(configs.task_name(config), model, **{**encoding.for_task(), **learned.settings(config.train)})
+    pictures = Pictures(task, model, params, encoding, run.path / 'explain') if explain else None
     predict = jax.jit(lambda params, batch: task.predict(params, task.prepare(batch)))
     noun = 'image' if encoding.shape else 'line'
     label, noticed = functools.partial(predict, params), Noticed(encoding.marks.unknown, noun)
 
     def answer(piece, done, bar):
         if encoding.shape:
-            return _predict_images(task, piece, done, noticed, encoding, label, config.data.batch_size)
+            return _predict_images(task, piece, done, noticed, encoding, label, config.data.batch_size, pictures)
         sequences = [task.parse(line, encoding) for line in piece]
         rows = [task.row(sequence, encoding) if reason is None else None for sequence, reason in sequences]
         for number, (line, row, (_, reason)) in enumerate(zip(piece, rows, sequences), done + 1):
@@ -61,6 +65,8 @@ def predict_lines(config, workdir, lines, checkpoint='latest'):
         return _predict_lines(task, piece, sequences, rows, encoding, label, config.data.batch_size)
 
     yield from answered('predict', lines, noticed, answer, unit=noun)
+    if pictures:
+        pictures.draw()
 
 
 def _look(noticed, number, line, row, reason):
@@ -87,7 +93,7 @@ def _predict_lines(task, lines, sequences, rows, encoding, label, batch_size):
     return answers
 
 
-def _predict_images(task, paths, done, noticed, encoding, label, batch_size):
+def _predict_images(task, paths, done, noticed, encoding, label, batch_size, pictures=None):
     """The answers to images, decoded in threads, a batch at a time: more of them may not fit."""
     for begin in range(0, len(paths), batch_size):
         some = paths[begin:begin + batch_size]
@@ -100,7 +106,10 @@ def _predict_images(task, paths, done, noticed, encoding, label, batch_size):
             outputs = iter([{name: value[number] for name, value in made.items()} for number in range(len(rows))])
         for number, (path, (image, reason)) in enumerate(zip(some, images), done + begin + 1):
             if reason is None:
-                yield task.render(path, image, dict(inputs=encoding.inputs(image)), next(outputs), encoding)
+                found = task.render(path, image, dict(inputs=encoding.inputs(image)), next(outputs), encoding)
+                if pictures:
+                    pictures.take(image, found)
+                yield found
             else:
                 noticed.note(number, f'without an answer ({reason})')
                 yield {'input': path, task.answer: None, 'reason': reason}
@@ -109,7 +118,11 @@ def _predict_images(task, paths, done, noticed, encoding, label, batch_size):
 def _run(request):
     paths = image_paths(request.flags.input)
     if paths is not None:
-        return print_objects(predict_lines(request.config, request.workdir, paths, request.flags.checkpoint))
+        return print_objects(predict_lines(request.config, request.workdir, paths, request.flags.checkpoint,
+                                           explain=request.flags.explain))
+    if request.flags.explain:
+        raise UserError(f'--explain: draws where a network looks in images, and --input={request.flags.input} names '
+                        'none; leave it out')
     with open_input(request) as lines:
         sentences = read_sentences(request.flags.input, request.config.data)
         if sentences and not configs.task_of(request.config).per_step:
@@ -118,5 +131,6 @@ def _run(request):
         print_objects(predict_lines(request.config, request.workdir, sentences or lines, request.flags.checkpoint))
 
 
-MODE = Mode(_run, 'Label every line of --input, or every image of it, or fill in masked tokens.', (CHECKPOINT, INPUT),
+MODE = Mode(_run, 'Label every line of --input, or every image of it, or fill in masked tokens.', 
+            (CHECKPOINT, INPUT, Flag('explain', False, 'Of images: a picture of where the network looked.')),
             reads=('data.batch_size', 'quantise', 'parallel'))

@@ -6,6 +6,7 @@ Caron et al. 2021 (DINO), figure 1: without any label, heads separate the object
 h x w patches after P other tokens, L layers.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from flax import linen
@@ -51,21 +52,27 @@ def cls_attention(model: linen.Module, params: Any, images: Any, layer: int = -1
     return np.asarray(first[..., model.prefix:]).reshape(*first.shape[:2], side, -1)
 
 
-def plot_attention(images: np.ndarray, maps: np.ndarray, path: Any, title: str = '') -> None:
+def plot_attention(images: np.ndarray, maps: np.ndarray, path: Any, title: str = '', *,
+                   names: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
     """An image a row, and beside it the attention of each head over its patches. To a PNG.
 
-    images: [B, H, W, C], 0 to 1 or uint8. maps: [B, heads, h, w].
+    Args:
+        images: [B, H, W, C], 0 to 1 or uint8.
+        maps: [B, heads, h, w].
+        names: of the images. columns: of the maps; () for heads.
     """
     B, heads = maps.shape[:2]
-    figure = figures.new_figure(1.1 * (heads + 1), 1.1 * B + 0.4)
+    figure = figures.new_figure(1.1 * (heads + 1), (1.3 if names else 1.1) * B + 0.4)
     grid = figure.subplots(B, heads + 1, squeeze=False)
     for row, image, of_heads in zip(grid, images, maps):
         _show(row[0], image)
         for axes, weights in zip(row[1:], of_heads):
             axes.imshow(weights, cmap='magma', vmin=0)
             axes.set_axis_off()
-    for number, axes in enumerate(grid[0][1:], 1):
-        axes.set_title(f'head {number}', fontsize=8)
+    for axes, name in zip(grid[:, 0], names):
+        axes.set_title(name, fontsize=8)
+    for axes, name in zip(grid[0][1:], columns or [f'head {number + 1}' for number in range(heads)]):
+        axes.set_title(name, fontsize=8)
     figure.suptitle(title, fontsize=10, x=0.01, ha='left')
     figures.save(figure, path)
 
