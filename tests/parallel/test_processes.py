@@ -22,7 +22,8 @@ def command(workdir, text, steps, *more):
     return ['--config=experiments/language/char_gpt.py', f'--workdir={workdir}', f'--config.data.source=file:{text}',
             '--config.data.sequence_length=16', '--config.data.batch_size=8', '--config.model.width=16',
             '--config.model.depth=1', '--config.model.heads=2', f'--config.train.steps={steps}', '--config.train.eval_every=4',
-            '--config.train.save_every=4', '--config.optimizer.schedule=constant', '--config.optimizer.warmup_steps=2', *more]
+            '--config.train.save_every=4', '--config.optimizer.schedule=constant', '--config.optimizer.warmup_steps=2',
+            '--config.parallel.deadline=100', *more]  # one that hangs says where it waits
 
 
 def run_in_two_processes(*arguments):
