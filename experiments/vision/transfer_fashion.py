@@ -2,15 +2,15 @@ r"""Few labelled clothes: from scratch, frozen SimCLR features, and fine-tuned a
 
 What it shows: features that SimCLR has learned without labels, a new head on top of them, and what
 unfreezing the body at a tenth of the rate adds. The three are the same network on the same examples:
-1, 3, 10, 30 and 100 labels a class, three draws of each. by_labels.png is the accuracy on the test
-part against labels a class, a line for each of the three.
+1, 3, 10, 30 and 100 labels per class, three draws of each. by_labels.png is the accuracy on the test
+part against labels per class, a line for each of the three.
 
     python launch.py --config=experiments/vision/simclr_fashion.py \
         --workdir=runs/simclr_fashion --config.data.source=file:../shared/data/fashion_mnist
     python launch.py --config=experiments/vision/transfer_fashion.py \
         --workdir=runs/transfer_fashion --config.data.source=file:../shared/data/fashion_mnist
     python launch.py --config=experiments/vision/transfer_fashion.py:frozen_10_0 \
-        --workdir=runs/frozen --config.init_from=DIR    # frozen, 10 labels a class, draw 0
+        --workdir=runs/frozen --config.init_from=DIR    # frozen, 10 labels per class, draw 0
 
 Data: without --config.data.source the embedded digits. A variant is KIND_LABELS_DRAW; the draw is
 config.data.split_seed and config.seed. Validation and test part of files are the same for all draws,

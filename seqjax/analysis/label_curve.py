@@ -1,6 +1,6 @@
-"""Accuracy against labels a class: a line for every way to train, a dot for every run.
+"""Accuracy against labels per class: a line for every way to train, a dot for every run.
 
-    {line: {labels a class: [accuracy of every run]}}
+    {line: {labels per class: [accuracy of every run]}}
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ def label_curves(
     """The curves of several runs. A line is called as its runs are, as far as their names agree.
 
     Args:
-        runs: {name: (what it shares with the others of its line, labels a class, accuracy)}.
+        runs: {name: (what it shares with the others of its line, labels per class, accuracy)}.
 
     Example:
         >>> label_curves({'frozen_1': ('f', 1, 0.5), 'frozen_10': ('f', 10, 0.75)})
@@ -60,7 +60,7 @@ def plot_accuracy_by_labels(curves: Curves, path: str | os.PathLike) -> None:
     axes.set_xscale('log')
     axes.set_xticks(every, [f'{labels:,.4g}' for labels in every])
     axes.minorticks_off()
-    axes.set(xlabel='labels a class', ylabel='accuracy (%)')
+    axes.set(xlabel='labels per class', ylabel='accuracy (%)')
     for text in axes.legend(frameon=False).get_texts():
         text.set_parse_math(False)
     figures.save(figure, path)

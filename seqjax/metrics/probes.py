@@ -1,4 +1,4 @@
-"""What frozen features are good for: a linear probe, weighted k-nearest neighbours, and few labels a class.
+"""What frozen features are good for: a linear probe, weighted k-nearest neighbours, and few labels per class.
 
 Nothing here changes a network: features [N, D] and classes [N] go in, accuracies come out.
 """

@@ -86,7 +86,7 @@ def _compare(results, directory, unit):
 
 
 def _compare_labels(variants, results, directory):
-    """Accuracy against labels a class, where variants differ in how many they train on: a line for
+    """Accuracy against labels per class, where variants differ in how many they train on: a line for
     those that else differ only in their seeds."""
     if len({tuple(map(config.data.get, COUNTS)) for config in variants.values()}) < 2:
         return

@@ -1,4 +1,4 @@
-"""Accuracy against labels a class: which runs are one line, and what is drawn."""
+"""Accuracy against labels per class: which runs are one line, and what is drawn."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_lines_go_through_means_over_a_dot_for_every_run(monkeypatch):
     assert dots == [[[1, 25], [10, 75], [10, 50]], [[1, 12.5]]]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ['1', '10']
     assert axes.get_xscale() == 'log' and axes.get_ylabel() == 'accuracy (%)'
-    assert axes.get_xlabel() == 'labels a class'
+    assert axes.get_xlabel() == 'labels per class'
 
 
 def test_a_name_with_a_dollar_is_drawn_as_it_is(tmp_path):

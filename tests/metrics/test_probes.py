@@ -1,4 +1,4 @@
-"""Linear probe, weighted k-nearest neighbours and few labels a class, against loops and closed forms."""
+"""Linear probe, weighted k-nearest neighbours and few labels per class, against loops and closed forms."""
 
 import numpy as np
 import pytest

@@ -37,7 +37,7 @@ def probe(config: Any, workdir: Any, checkpoint: str = 'latest', *, labels: Sequ
 
         linear          accuracy of a linear probe on the test rows; its penalty is chosen on the validation rows
         knn             of weighted k-nearest neighbours, k = 20, T = 0.07
-        few_shot/N      of a linear probe with N labels a class, the mean over `draws`; few_shot/N/std: its deviation
+        few_shot/N      of a linear probe with N labels per class, the mean over `draws`; few_shot/N/std: its deviation
         feature_std, feature_rank, collapsed   see `metrics.features`
         frozen          SHA-256 of all leaves of the trained network before and after: they are the same, or this raises
 
@@ -118,7 +118,7 @@ def table(found: dict[str, Any]) -> list[str]:
 
 def _labels(shot):
     count = shot.partition('/')[2]
-    return f'{count} label{"" if count == "1" else "s"} a class'
+    return f'{count} label{"" if count == "1" else "s"} per class'
 
 
 def labelled_set(config: Any, source: str) -> Any:
@@ -186,7 +186,7 @@ def _write(run, found):
 def _run(request):
     typed = [count.strip() for count in request.flags.labels.split(',') if count.strip()]
     if not all(count.isdigit() and int(count) for count in typed):
-        raise UserError(f'--labels={request.flags.labels}: must be numbers of labels a class, as 1,10,100')
+        raise UserError(f'--labels={request.flags.labels}: must be numbers of labels per class, as 1,10,100')
     labels = [int(count) for count in typed]
     found = probe(request.config, request.workdir, request.flags.checkpoint, labels=labels, source=request.flags.source)
     print('\n'.join(table(found)))
@@ -196,7 +196,7 @@ def _run(request):
         print(f'warning: {found["trained"]["collapsed"]}', file=sys.stderr)
 
 
-MODE = Mode(_run, 'Score frozen features beside pixels and the untrained network: linear probe, k-NN, few labels a class.', (
+MODE = Mode(_run, 'Score frozen features beside pixels and the untrained network: linear probe, k-NN, few labels per class.', (
     CHECKPOINT, Flag('labels', '1,10,100', 'Labels a class of the few-shot probes.'),
     Flag('source', '', 'Another labelled set of images, as config.data.source names it; empty: that of the run.')),
     reads=('data.batch_size', 'parallel'))

@@ -67,7 +67,7 @@ def test_features_are_scored_beside_pixels_and_the_untrained_network(trained):
     for name in ('feature_map', 'attention_maps', 'patches'):
         assert (workdir / f'{name}.png').stat().st_size > 1000
     lines = table(found)
-    assert len(lines) == 4 and lines[0].split()[0] == 'features' and '2 labels a class' in lines[0]
+    assert len(lines) == 4 and lines[0].split()[0] == 'features' and '2 labels per class' in lines[0]
 
 
 def test_the_features_of_another_set_are_scored(trained, tmp_path):
@@ -167,6 +167,6 @@ def test_launched_it_prints_a_table(trained):
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[0].startswith('features')
-    assert '  1 label a class' in ended.stdout and 'frozen leaves: ' in ended.stderr
+    assert '  1 label per class' in ended.stdout and 'frozen leaves: ' in ended.stderr
     ended = subprocess.run([*command[:-1], '--labels=0,x'], cwd=ROOT, capture_output=True, text=True)
-    assert '--labels=0,x: must be numbers of labels a class, as 1,10,100' in ended.stderr
+    assert '--labels=0,x: must be numbers of labels per class, as 1,10,100' in ended.stderr
