@@ -10,8 +10,15 @@ that no scene of training has, and recall in both directions.
 Data: `digit_scenes`, 20,000 scenes of one or two of scikit-learn's digits with captions as "a three left of a seven". `single_digits`, registered
 here: each of its 359 test digits alone, in the middle of the canvas, 12 pixels high; none of them is in a scene of training.
 
-Not measured yet: no score is claimed, and the steps and rates below are a first guess. tests/experiments/test_features_without_labels.py runs
-two steps of it.
+Measured with seeds 0, 1 and 2 (`--config.seed`, in the second command, too) on one core of an AMD EPYC (Zen 5) that did other work
+as well (Python 3.11, jax 0.10.2); both templates together, and recall among the 1,000 test scenes, of which several share a caption:
+
+| zero-shot accuracy | image to text, recall@10 | text to image, recall@10 | parameters | minutes |
+|---|---|---|---|---|
+| 0.961, 0.983, 0.983 | 0.884, 0.849, 0.847 | 0.824, 0.771, 0.799 | 567,617 | 13 to 18 |
+
+Chance has 0.1 of classes, and 0.01 of scenes. 2,000 steps without crops and dropout had 0.981 and 0.928 zero-shot with seeds 0 and 1; steps,
+crops and dropout were changed once, after that.
 """
 
 import numpy as np
@@ -62,8 +69,9 @@ def single_digits(task, held_out, seed):
 
 def get_config():
     config = configs.defaults(model='clip', task='clip', source='digit_scenes')
-    config.data.update(batch_size=128, tokenizer='word', normalise=True)
-    config.model.update(width=96, depth=4, heads=4, patch_size=8, text_width=64, text_depth=2, text_heads=4, projection_width=64)
-    config.train.update(steps=2000, eval_every=500, save_every=500)
+    config.data.update(batch_size=128, tokenizer='word', normalise=True, augment='crop(padding=3)')
+    config.model.update(width=96, depth=4, heads=4, patch_size=8, text_width=64, text_depth=2, text_heads=4, projection_width=64,
+                        dropout=0.1)
+    config.train.update(steps=4000, eval_every=1000, save_every=1000)
     config.optimizer.update(name='adamw', learning_rate=1e-3, schedule='cosine', warmup_steps=200, weight_decay=0.05, clip_norm=1.0)
     return config

@@ -22,7 +22,7 @@ def get_config():
     config = configs.defaults(model='resnet', task='simclr', source='digits')
     config.data.update(batch_size=256, augment='resized_crop(area=(0.3, 1.0)), flip, colour_jitter(saturation=0.0, hue=0.0, p=0.8)',
                        normalise=True, held_out=0.02)
-    config.model.update(depth=8, width=32, downsample_first_stage=True)
-    config.train.update(steps=8000, eval_every=1000, save_every=1000, temperature=0.2)
+    config.model.update(depth=8, width=32, channels=(32, 64, 256), downsample_first_stage=True)
+    config.train.update(steps=4500, eval_every=1500, save_every=500, temperature=0.2)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=200, final_rate=0.0, weight_decay=1e-4)
     return config

@@ -44,7 +44,7 @@ def get_config(variant='fine_tuned_10_0'):
     config.data.update(batch_size=50, augment='crop(padding=2), flip', normalise=True,
                        held_out=0.02, split_seed=int(draw))
     config.data.examples_per_class = int(labels)
-    config.model.update(depth=8, width=32, downsample_first_stage=True)
+    config.model.update(depth=8, width=32, channels=(32, 64, 256), downsample_first_stage=True)
     config.train.update(steps=400, eval_every=100, save_every=400)
     config.optimizer.update(name='adamw', learning_rate=2e-3, schedule='cosine', warmup_steps=40,
                             final_rate=0.0, weight_decay=1e-2)

@@ -28,7 +28,7 @@ def load(name, **model):
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory):
     workdir = tmp_path_factory.mktemp('simclr')
-    assert np.isfinite(train.train(load('simclr_fashion.py', width=4), workdir)['eval/loss'])
+    assert np.isfinite(train.train(load('simclr_fashion.py', width=4, channels=()), workdir)['eval/loss'])
     return workdir
 
 
@@ -36,7 +36,7 @@ def test_a_sweep_of_transfer_begins_with_what_was_learned_and_draws_accuracy_aga
         pretrained, tmp_path):
     kinds, labels, variants = ('scratch', 'frozen', 'fine_tuned'), ('1', '30'), {}
     for name in (f'{kind}_{count}_0' for kind in kinds for count in labels):
-        variants[name] = load(f'transfer_fashion.py:{name}', width=4)
+        variants[name] = load(f'transfer_fashion.py:{name}', width=4, channels=())
         if not name.startswith('scratch'):
             assert variants[name].init_from == 'runs/simclr_fashion'
             variants[name].init_from = str(pretrained)
