@@ -11,8 +11,20 @@ with pixels and with the same network untrained, in one table.
 Data: without the second line the embedded digits; the real set is 60,000 images in idx files, of which a fiftieth is held out, and the 10,000 of
 t10k are the test part. Labels are only used by evaluations and probes.
 
-Not measured yet: no score is claimed, and the steps and rates below are a first guess. tests/experiments/test_features_without_labels.py runs
-two steps of it.
+Measured with seed 0 on one core of an AMD EPYC (Zen 5) whose other core did other work (Python 3.11, jax 0.10.2): 54 minutes of
+training and one of probing. Accuracy on the test part; the penalty of the linear probe is chosen on the held-out rows, k is 20, and 10
+labels per class are drawn five times:
+
+| features | width | linear probe | k-NN | 10 labels per class |
+|---|---|---|---|---|
+| pixels | 784 | 85.76 % | 84.88 % | 69.2 +- 0.9 % |
+| the same network at its random initialisation | 256 | 83.26 % | 80.26 % | 64.5 +- 1.1 % |
+| trained without labels | 256 | 89.37 % | 86.96 % | 75.0 +- 1.2 % |
+
+SHA-256 of the frozen leaves before and after the probe: 412c2cc003f7...302152e, the same (`result.json` has all of it). The same kind of network with
+labels has 94.5 % ([fashion_resnet](fashion_resnet.py)). It is the first recipe that was trained to its end; other seeds were not run.
+
+Picture: docs/images/simclr_features.png, the test images by the first two principal components.
 """
 
 from seqjax import config as configs
