@@ -219,7 +219,7 @@ def test_a_run_without_a_checkpoint_and_a_directory_without_a_run_say_so(classif
 def launched(run, path, capsys):
     """What --mode=predict --input=PATH prints, as objects."""
     config, workdir, *_ = run
-    flags = types.SimpleNamespace(input=str(path), checkpoint='latest')
+    flags = types.SimpleNamespace(input=str(path), checkpoint='latest', explain=False)
     predict.MODE.run(types.SimpleNamespace(mode='predict', config=config, workdir=workdir, flags=flags))
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
