@@ -229,7 +229,7 @@ MISTAKES = [
     ('--config.train.label_smoothing=1', 'config.train.label_smoothing=1.0: must be at least 0 and less than 1'),
     ('--input=x', '--input=x: is for --mode=generate|predict|score; leave it out'),
     ('--ensemble=a,b', '--ensemble=a,b: is for --mode=generate; leave it out'),
-    ('--explain', '--explain: is for --mode=generate; leave it out'),
+    ('--explain', '--explain: is for --mode=generate|predict; leave it out'),
     ('--last=3', '--last=3: is for --mode=average; leave it out'),
     ('--checkpoint=best', '--checkpoint=best: is for --mode=eval|generate|predict|score|xray|cells|probe|zero_shot|embed|export|hugging_face; leave it out'),
     ('--config.data.source=file:a.tsv --config.data.source=file:b.tsv',
