@@ -12,7 +12,7 @@ Data: without the second line the embedded digits; the real set is 60,000 images
 t10k are the test part. Labels are only used by evaluations and probes.
 
 Measured with seed 0 on one core of an AMD EPYC (Zen 5) whose other core did other work (Python 3.11, jax 0.10.2): 54 minutes of
-training and one of probing. Accuracy on the test part; the penalty of the linear probe is chosen on the held-out rows, k is 20, and 10
+training; the probe took one more on both cores. Accuracy on the test part; the penalty of the linear probe is chosen on the held-out rows, k is 20, and 10
 labels per class are drawn five times:
 
 | features | width | linear probe | k-NN | 10 labels per class |

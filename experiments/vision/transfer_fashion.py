@@ -13,9 +13,9 @@ part against labels per class, a line for each of the three.
         --workdir=runs/frozen --config.init_from=DIR    # frozen, 10 labels per class, draw 0
 
 Data: without --config.data.source the embedded digits. A variant is KIND_LABELS_DRAW; the draw is
-config.data.split_seed and config.seed. Validation and test part of files are the same for all draws,
-those of the embedded digits are drawn, too. SimCLR was pretrained on the training part, and on no
-image of the test part.
+config.data.split_seed and config.seed. The test part of files is the same for all draws; the validation
+part is drawn, too, and so is the test part of the embedded digits. SimCLR saw no image of the test part
+of files; it did see those that draws 1 and 2 validate on, without their labels.
 
 Measured with 10 labels per class, draws 0, 1 and 2 (the third command, SimCLR with seed 0), on one core of an AMD EPYC (Zen 5) whose
 other core did the same (Python 3.11, jax 0.10.2), accuracy on the test part:
